@@ -1,0 +1,56 @@
+# Every target sets up what it needs in .venv; a fresh clone needs only Python 3.11+ and make.
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test test-torch lint format bench clean
+
+demo: $(VENV)/.demo
+	$(BIN)/python -m spdsl.demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+test-torch: $(VENV)/.torch
+	SPDSL_TEST_ARRAYS=numpy,torch $(BIN)/python -m pytest -m arrays
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "spdsl needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	@echo "Setting up $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml
+	@echo "Installing spdsl ..."
+	@$(PIP) install -e '.[progress]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.made pyproject.toml
+	@echo "Installing spdsl and its test tools ..."
+	@$(PIP) install -e '.[test]'
+	@touch $@
+
+$(VENV)/.torch: $(VENV)/.test
+	@echo "Installing $(TORCH) ..."
+	@$(PIP) install $(TORCH)
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.made pyproject.toml
+	@echo "Installing ruff and mypy ..."
+	@$(PIP) install -e '.[lint]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

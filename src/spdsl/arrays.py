@@ -1,0 +1,173 @@
+"""Which array library is this, and the few batched operations that the array standard does not name.
+
+The only module that imports torch, and it does so only when the caller brings a tensor or asks for a device.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from array_api_compat import array_namespace, is_numpy_array, is_torch_array
+from threadpoolctl import ThreadpoolController
+
+Array = Any  # a NumPy array or a torch tensor; the standard has no common base class
+
+BLOCK_BYTES = 1 << 22  # working set of one block of small matrices: a few of these fit in a core's share of cache
+
+
+def namespace(*arrays: Array) -> ModuleType:
+    """Return the array-API namespace shared by `arrays` (NumPy or torch)."""
+    xp: ModuleType = array_namespace(*arrays)
+    return xp
+
+
+def is_numpy(x: Array) -> bool:
+    """Tell whether `x` is a NumPy array."""
+    return bool(is_numpy_array(x))
+
+
+def to_numpy(x: Array) -> np.ndarray:
+    """Return `x` as a NumPy array on the host."""
+    if is_torch_array(x):
+        return x.detach().cpu().numpy()
+    return np.asarray(x)
+
+
+def like(x: Array, model: Array) -> Array:
+    """Return `x` in the array library and on the device of `model`."""
+    if is_numpy_array(model):
+        return to_numpy(x)
+    xp = namespace(model)
+    if is_torch_array(x):
+        return x.to(model.device)
+    return xp.asarray(x, device=model.device)
+
+
+def to_device(x: Array, device: Any) -> Array:
+    """Move `x` to `device`; NumPy arrays become torch tensors there. `None` leaves `x` where it is."""
+    if device is None:
+        return x
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(f"device={device!r} needs PyTorch: pip install 'spdsl[torch]'") from error
+    target = torch.device(device)
+    if target.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r}: this PyTorch sees no CUDA device; use device=None or 'cpu'")
+    return torch.as_tensor(x, device=target)
+
+
+def threads() -> int:
+    """Number of threads to use: the cores this process may run on, or OMP_NUM_THREADS where it is set."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *, threaded: bool) -> Iterator[Any]:
+    """Yield `function` of the slices that cover `range(count)`, in order; over threads where that pays.
+
+    NumPy's stacked LAPACK loops use one core but release the interpreter lock, so the blocks are spread over threads
+    with the BLAS underneath held to one thread each.
+    """
+    per_block = max(1, BLOCK_BYTES // max(1, item_bytes))
+    workers = threads() if threaded else 1
+    if threaded and count * item_bytes > BLOCK_BYTES // 16:
+        per_block = min(per_block, -(-count // workers))
+    slices = [slice(start, min(start + per_block, count)) for start in range(0, count, per_block)]
+    if workers == 1 or len(slices) == 1:
+        yield from map(function, slices)
+        return
+    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(min(workers, len(slices))) as pool:
+        yield from pool.map(function, slices)
+
+
+def over_blocks(function: Callable[..., Any], *arrays: Array) -> Any:
+    """Apply a function of stacks to stacks, block by block along the first axis, and join what it returns."""
+    first = arrays[0]
+    count = first.shape[0]
+    if not is_numpy_array(first):
+        return function(*arrays)
+    item_bytes = 8 * sum(int(np.prod(a.shape[1:])) for a in arrays)
+    parts = list(map_blocks(lambda s: function(*(a[s] for a in arrays)), count, item_bytes, threaded=True))
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], tuple):
+        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+    return np.concatenate(parts)
+
+
+def symmetric(A: Array) -> Array:
+    """Return the symmetric part of a stack of matrices."""
+    return (A + A.mT) / 2
+
+
+def inverse_lower(L: Array) -> Array:
+    """Return the inverses of a stack of lower-triangular matrices (a,m,m)."""
+    if is_numpy_array(L):
+        trtri = scipy.linalg.lapack.dtrtri
+        return np.stack([np.tril(trtri(left, lower=1)[0]) for left in L])
+    xp = namespace(L)
+    eye = xp.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+    return xp.linalg.solve_triangular(L, eye, upper=False)
+
+
+def scatter_add(count: int, index: Array, values: Array) -> Array:
+    """Return `out` (count, ...) with `out[k] = sum of values[p] over p with index[p] = k`."""
+    if is_numpy_array(values):
+        flat = values.reshape(values.shape[0], -1)
+        chooser = scipy.sparse.csr_array(
+            (np.ones(len(index)), index, np.arange(len(index) + 1)), shape=(len(index), count)
+        )
+        return (chooser.T @ flat).reshape(count, *values.shape[1:])
+    xp = namespace(values)
+    out = xp.zeros((count, *values.shape[1:]), dtype=values.dtype, device=values.device)
+    return out.index_add_(0, index, values)
+
+
+def add_at(out: Array, index: Array, values: Array) -> None:
+    """Add `values[p]` to `out[index[p]]` in place, repeated indices included; costs the size of `values`, not of `out`."""
+    if is_numpy_array(values):
+        rows, position = np.unique(index, return_inverse=True)
+        out[rows] += scatter_add(len(rows), position, values)
+    else:
+        out.index_add_(0, index, values)
+
+
+def pair_product(i: Array, j: Array, c: Array, Z: Array) -> Array:
+    """Return `C Z` for the symmetric N x N matrix C that holds `c` at the pairs (i, j) and (j, i), never dense if sparse."""
+    count = Z.shape[0]
+    if len(c) * 8 > count * count:
+        C = pair_matrix(i, j, c, count)
+        return C @ Z
+    if is_numpy_array(Z):
+        C = scipy.sparse.coo_array((c, (i, j)), shape=(count, count)).tocsr()
+        return C @ Z + C.T @ Z
+    return scatter_add(count, i, c[:, None] * Z[j]) + scatter_add(count, j, c[:, None] * Z[i])
+
+
+def pair_matrix(i: Array, j: Array, c: Array, count: int) -> Array:
+    """Return the dense symmetric matrix with `c` at (i, j) and (j, i) and zero elsewhere."""
+    xp = namespace(c)
+    C = xp.zeros((count, count), dtype=c.dtype, device=c.device)
+    C[i, j] = c
+    C[j, i] = c
+    return C
+
+
+def concat(parts: Sequence[Array]) -> Array:
+    """Join arrays along their first axis."""
+    return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(list(parts), axis=0)

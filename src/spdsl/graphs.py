@@ -1,0 +1,143 @@
+"""Which pairs of samples count: nearest neighbours within and between classes, or all pairs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from spdsl import arrays
+from spdsl.arrays import Array
+from spdsl.metrics import Metric
+
+Count = int | Literal["all"]
+BLOCK_PAIRS = 1 << 18  # distances held at once while the graph is built
+
+
+@dataclass(frozen=True)
+class PairGraph:
+    """The selected pairs `i < j` of `n_samples` samples, and which of them share a class (G_w and G_b, Eq. 7 and 8)."""
+
+    n_samples: int
+    i: np.ndarray
+    j: np.ndarray
+    same: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.i)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every pair is selected."""
+        return len(self) == self.n_samples * (self.n_samples - 1) // 2
+
+
+@dataclass(frozen=True)
+class PairSurvey:
+    """What one pass over all pairs of the original space tells: the graph and the mean distance."""
+
+    graph: PairGraph
+    mean_distance: float
+
+
+def survey_pairs(X: Array, labels: np.ndarray, metric: Metric, n_within: Count, n_between: Count) -> PairSurvey:
+    """Build the pair graph of `X` (N, n, n) and the mean distance over all pairs, in one blockwise pass.
+
+    Parameters
+    ----------
+    X : (N, n, n) stack of SPD matrices
+    labels : (N,) integer class labels
+    metric : the metric of the original space
+    n_within, n_between : neighbours of the same and of other classes per sample (v_w, v_b), or "all"
+
+    Each pair of blocks is computed once. Beside the factored stack, memory holds one block of distances and the
+    neighbours found so far. Ties go to the lower index.
+    """
+    N = len(labels)
+    sizes = np.bincount(labels)[labels]
+    within = _Nearest(N, _capacity("n_within", n_within, sizes - 1))
+    between = _Nearest(N, _capacity("n_between", n_between, N - sizes))
+    total = 0.0
+    for rows, columns, d2 in _upper_blocks(X, metric):
+        same = labels[rows][:, None] == labels[columns][None, :]
+        upper = np.arange(columns.start, columns.stop)[None, :] > np.arange(rows.start, rows.stop)[:, None]
+        total += float(np.sqrt(d2[upper]).sum())
+        for nearest, allowed in ((within, same), (between, ~same)):
+            nearest.offer(rows, columns, np.where(allowed & upper, d2, np.inf))
+            nearest.offer(columns, rows, np.where(allowed & upper, d2, np.inf).T)
+    i_w, j_w = _select(labels, within, same_class=True)
+    i_b, j_b = _select(labels, between, same_class=False)
+    i, j = np.concatenate([i_w, i_b]), np.concatenate([j_w, j_b])
+    same = np.concatenate([np.ones(len(i_w), bool), np.zeros(len(i_b), bool)])
+    order = np.lexsort((j, i))
+    graph = PairGraph(N, i[order], j[order], same[order])
+    return PairSurvey(graph, total / (N * (N - 1) / 2))
+
+
+class _Nearest:
+    """The nearest candidates seen so far of every sample; `capacity` None means that all are wanted and none is kept."""
+
+    def __init__(self, n_samples: int, capacity: int | None) -> None:
+        self.capacity = capacity
+        kept = capacity or 0
+        self.d2 = np.full((n_samples, kept), np.inf)
+        self.index = np.full((n_samples, kept), -1)
+
+    def offer(self, rows: slice, columns: slice, d2: np.ndarray) -> None:
+        """Merge candidates `columns` at squared distances `d2` into the lists of `rows`; infinity marks no candidate."""
+        if not self.capacity:
+            return
+        candidates = np.broadcast_to(np.arange(columns.start, columns.stop), d2.shape)
+        merged = np.concatenate([self.d2[rows], d2], axis=1)
+        index = np.concatenate([self.index[rows], candidates], axis=1)
+        # blocks arrive in the order of their indices, so a stable sort sends ties to the lower index
+        best = np.argsort(merged, axis=1, kind="stable")[:, : self.capacity]
+        self.d2[rows] = np.take_along_axis(merged, best, axis=1)
+        self.index[rows] = np.take_along_axis(index, best, axis=1)
+
+
+def _capacity(name: str, count: Count, available: np.ndarray) -> int | None:
+    """Neighbours to keep per sample; None for all of them."""
+    if isinstance(count, str):
+        if count != "all":
+            raise ValueError(f"{name} must be a positive integer or 'all', got {count!r}")
+        return None
+    if count < 1 or int(count) != count:
+        raise ValueError(f"{name} must be a positive integer or 'all', got {count!r}")
+    if count > available.max():
+        warnings.warn(
+            f"{name}={count}, but no sample has more than {available.max()} such neighbours: all of them are used",
+            UserWarning,
+            stacklevel=4,
+        )
+    return None if count >= available.max() else int(count)
+
+
+def _select(labels: np.ndarray, nearest: _Nearest, *, same_class: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Selected pairs i < j: those where one is among the other's nearest (OR-symmetrised)."""
+    N = len(labels)
+    if nearest.capacity is None:
+        i, j = np.triu_indices(N, 1)
+        chosen = (labels[i] == labels[j]) == same_class
+        return i[chosen], j[chosen]
+    row = np.repeat(np.arange(N), nearest.capacity)
+    column = nearest.index.ravel()
+    found = np.isfinite(nearest.d2.ravel())
+    low, high = np.minimum(row, column)[found], np.maximum(row, column)[found]
+    key = np.unique(low * N + high)
+    return key // N, key % N
+
+
+def _upper_blocks(X: Array, metric: Metric) -> Iterator[tuple[slice, slice, np.ndarray]]:
+    """Squared distances in blocks (rows, columns) with columns at or behind rows, as NumPy arrays."""
+    N = X.shape[0]
+    factors = metric.factor(X)
+    size = max(1, min(N, int(BLOCK_PAIRS**0.5)))
+    blocks = [slice(start, min(start + size, N)) for start in range(0, N, size)]
+    for a, rows in enumerate(blocks):
+        left = tuple(part[rows] for part in factors)
+        for columns in blocks[a:]:
+            yield rows, columns, arrays.to_numpy(metric.cross(left, tuple(part[columns] for part in factors)))
