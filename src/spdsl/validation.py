@@ -1,0 +1,175 @@
+"""Checks of what users bring, and the ridge that most covariance matrices need.
+
+Nothing is repaired: a check returns the data as float64, or raises an error that names the sample, what is wrong with it
+and what to do about it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from spdsl import arrays
+from spdsl.arrays import Array, namespace
+
+ASYMMETRY = {4: 1e-5, 8: 1e-8}  # by bytes of the input's dtype, relative to the matrix: what rounding can explain
+
+
+def regularize(X: Array, ridge: float = 1e-3) -> Array:
+    """Add `ridge * trace(X_i) * I` to every matrix, the paper's remedy for singular covariances.
+
+    Parameters
+    ----------
+    X : (n_matrices, n, n)
+        Symmetric matrices, positive semi-definite as covariances are.
+    ridge : float
+        Relative to the trace.
+
+    Returns
+    -------
+    (n_matrices, n, n), a new array.
+    """
+    if not ridge >= 0:
+        raise ValueError(f"ridge must be zero or positive, got {ridge!r}")
+    X = as_stack(X)
+    xp = namespace(X)
+    eye = xp.eye(X.shape[-1], dtype=X.dtype, device=X.device)
+    return X + ridge * xp.linalg.trace(X)[:, None, None] * eye
+
+
+def check_spd(X: Any, *, name: str = "X") -> Array:
+    """Return `X` as a float64 stack, or raise a ValueError that names the first sample which is not SPD.
+
+    Parameters
+    ----------
+    X : array-like (n_matrices, n, n)
+        NumPy array, nested lists, or torch tensor.
+    name : str
+        How messages call the data.
+
+    Returns
+    -------
+    (n_matrices, n, n) float64, the input itself where it already is that.
+    """
+    digits = getattr(getattr(X, "dtype", None), "itemsize", 8)
+    stack = as_stack(X, name=name)
+    tolerance = ASYMMETRY.get(digits, ASYMMETRY[8])
+    item_bytes = 8 * stack.shape[-1] ** 2
+    checks = arrays.map_blocks(
+        lambda s: _check_block(stack[s], s.start, name, tolerance),
+        stack.shape[0],
+        item_bytes,
+        threaded=arrays.is_numpy(stack),
+    )
+    for complaint in checks:
+        if complaint is not None:
+            raise ValueError(complaint)
+    return stack
+
+
+def as_stack(X: Any, *, name: str = "X") -> Array:
+    """Return `X` as a real float64 array of shape (n_matrices, n, n), or raise."""
+    if not hasattr(X, "dtype") or not hasattr(X, "shape") or hasattr(X, "iloc"):
+        X = _from_sequence(X, name)
+    xp = namespace(X)
+    if xp.isdtype(X.dtype, "complex floating") if X.dtype != object else False:
+        raise ValueError(
+            f"{name} is complex. Complex data not supported: pass real symmetric matrices, for instance the real form "
+            f"[[Re, -Im], [Im, Re]] of Hermitian ones"
+        )
+    if X.dtype == object or not xp.isdtype(X.dtype, ("numeric", "bool")):
+        raise ValueError(f"{name} must hold numbers, got dtype {X.dtype}")
+    if X.ndim != 3 or X.shape[1] != X.shape[2]:
+        hint = f"; for a single matrix pass {name}[None]" if X.ndim == 2 and X.shape[0] == X.shape[1] else ""
+        raise ValueError(f"{name} must have shape (n_matrices, n, n), got {tuple(X.shape)}{hint}")
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise ValueError(f"{name} has no matrices: its shape is {tuple(X.shape)}")
+    return xp.astype(X, xp.float64, copy=False)
+
+
+def check_labels(y: Any, n_matrices: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted classes and the labels as integers 0..c-1, or raise."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None: this method learns from labels")
+    y = column_or_1d(arrays.to_numpy(y) if hasattr(y, "device") else np.asarray(y), warn=True)
+    if len(y) != n_matrices:
+        raise ValueError(f"X has {n_matrices} matrices but y has {len(y)} labels (inconsistent numbers of samples)")
+    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
+        bad = int(np.flatnonzero(~np.isfinite(y))[0])
+        raise ValueError(f"y[{bad}] is {y[bad]}: Input contains NaN or infinity; remove that sample or label it")
+    check_classification_targets(y)
+    classes, labels = np.unique(y, return_inverse=True)
+    return classes, labels
+
+
+def check_count(name: str, value: Any, *, low: int, high: int | None = None, remedy: str = "") -> int:
+    """Return an integer parameter, or raise if it is none or out of range."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise ValueError(f"{name} must be an integer, got {value!r}")
+    if value < low or (high is not None and value > high):
+        span = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise ValueError(f"{name}={value} is out of range: it must be {span}{remedy}")
+    return int(value)
+
+
+def _from_sequence(X: Any, name: str) -> np.ndarray:
+    """A NumPy array from lists, a data frame, or anything else that NumPy understands."""
+    if hasattr(X, "toarray"):
+        raise TypeError(f"{name} is a sparse container; a stack of SPD matrices is dense: pass {name}.toarray()")
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(f"{name} must have shape (n_matrices, n, n); its parts have different shapes") from error
+    if array.dtype == object:
+        raise ValueError(f"{name} must hold numbers in one shape (n_matrices, n, n), got an array of objects")
+    return array
+
+
+def _check_block(block: Array, start: int, name: str, tolerance: float) -> str | None:
+    """What is wrong with the first bad matrix of a block, or None."""
+    xp = namespace(block)
+    finite = xp.all(xp.isfinite(block), axis=(1, 2))
+    if not bool(xp.all(finite)):
+        k = _first(~finite)
+        return f"{name}[{start + k}] contains NaN or infinity: remove this sample, or find out where it went wrong"
+    size = xp.max(xp.abs(block), axis=(1, 2))
+    if not bool(xp.all(size > 0)):
+        k = _first(size == 0)
+        return f"{name}[{start + k}] is all zero, so not positive definite: remove this sample (no ridge can help it)"
+    asymmetry = xp.max(xp.abs(block - block.mT), axis=(1, 2)) / size
+    if not bool(xp.all(asymmetry <= tolerance)):
+        k = _first(asymmetry > tolerance)
+        return (
+            f"{name}[{start + k}] is not symmetric: entries differ from their mirror images by up to "
+            f"{float(asymmetry[k]):.1e} of the largest entry; if that is rounding, pass ({name} + {name}.mT) / 2"
+        )
+    return _check_definite(block / size[:, None, None], size, start, name)
+
+
+def _check_definite(unit: Array, size: Array, start: int, name: str) -> str | None:
+    """What is wrong with the first matrix that is not positive definite; `unit` is scaled to largest entry 1."""
+    xp = namespace(unit)
+    n = unit.shape[-1]
+    limit = n * 2.3e-16  # below this the smallest eigenvalue is rounding
+    try:
+        pivots = xp.linalg.diagonal(xp.linalg.cholesky((unit + unit.mT) / 2)) ** 2
+        if float(xp.min(pivots)) > 10 * n * limit:
+            return None
+    except Exception as error:  # the array libraries share no class for a failed factorisation
+        if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
+            raise
+    for k in range(unit.shape[0]):
+        w = xp.linalg.eigvalsh((unit[k] + unit[k].mT) / 2)
+        if float(w[0]) <= limit * float(w[-1]):
+            return (
+                f"{name}[{start + k}] is not positive definite: smallest eigenvalue {float(w[0] * size[k]):.2g} against "
+                f"largest {float(w[-1] * size[k]):.2g}; add a ridge, e.g. regularize({name}, 1e-3)"
+            )
+    return None
+
+
+def _first(mask: Array) -> int:
+    return int(namespace(mask).argmax(namespace(mask).astype(mask, namespace(mask).int8)))
