@@ -13,9 +13,7 @@ from spdsl import arrays
 from spdsl.arrays import Array, namespace, over_blocks, symmetric
 
 Pullback = Callable[[Array], Array]
-SPREAD = (
-    1e8  # largest over smallest eigenvalue up to which eigh keeps 8 digits of the smallest; beyond it, SVD of a factor
-)
+SPREAD = 1e8  # eigenvalue ratio up to which eigh keeps 8 digits of the smallest; beyond it, the SVD of a factor
 KEEP_BYTES = 1 << 28  # per-pair factors up to this size are kept for the derivative; beyond it they are computed again
 
 
