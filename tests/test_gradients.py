@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+import digits
 import plain
 from conftest import LIBRARIES, make_spd
 from spdsl import arrays, objectives
@@ -293,5 +294,83 @@ def test_gradient_equals_automatic_differentiation(metric_name):
     J = -torch.sum(L * T) / torch.linalg.norm(L)
     (expected,) = torch.autograd.grad(J, V)
     value, g = make_cost(torch.as_tensor, X, metric_name, "alignment", graph, beta)(W)
-    assert value == pytest.approx(float(J), rel=1e-10)
+    assert value == pytest.approx(float(J.detach()), rel=1e-10)
     assert np.linalg.norm(g - expected.numpy()) <= 1e-9 * np.linalg.norm(expected.numpy())
+
+
+# ------------------------------------------------------------------ accuracy on ill-conditioned data
+
+
+CONDITION = 1e12
+FEW = np.array([0, 0, 1])  # labels of the small problems that 50 digits can afford
+
+
+def ill_conditioned(kind, n, seed):
+    """Three n x n matrices of condition 1e12."""
+    rng = np.random.default_rng(seed)
+    root = np.logspace(0, -np.log10(CONDITION) / 2, n)
+    if kind == "rotated":  # log-spaced spectrum, each matrix in its own random basis
+        half = np.linalg.qr(rng.standard_normal((3, n, n)))[0] * root
+    elif kind == "close":  # one such matrix, and deformations of it
+        half = np.linalg.qr(rng.standard_normal((n, n)))[0] * root @ (np.eye(n) + 0.2 * rng.standard_normal((3, n, n)))
+    else:  # well-conditioned correlations of features whose units differ by 1e6
+        half = root[:, None] * np.linalg.cholesky(make_spd(rng, 3, n))
+    X = half @ half.mT
+    return (X + X.mT) / 2
+
+
+def accuracy(metric_name, X, W, seed):
+    """Relative error of the gradient, what a change of the last bit of X does to the exact one, and cond(W'XW)."""
+    rng = np.random.default_rng(seed)
+    i, j = np.triu_indices(3, 1)
+    P = W.T @ X @ W
+    beta = float(1 / np.mean(METRICS[metric_name].sqdist(P, P)[i, j]))
+    _, g = make_cost(np.asarray, X, metric_name, "alignment", PairGraph(3, i, j, FEW[i] == FEW[j]), beta, FEW)(W)
+    exact = digits.gradient(metric_name, X, W, FEW, beta)
+    bit = np.tril(rng.choice([-1, 1], X.shape))
+    nudged = X * (1 + 2.0**-52 * (bit + np.tril(bit, -1).mT))
+    inherent = digits.relative_error(digits.gradient(metric_name, nudged, W, FEW, beta), exact)
+    return digits.relative_error(g, exact), inherent, np.linalg.cond(P).max()
+
+
+def random_basis(n, m, seed):
+    return np.linalg.qr(np.random.default_rng(seed).standard_normal((n, m)))[0]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("kind", ["rotated", "close", "units"])
+@pytest.mark.parametrize("metric_name", ["aim", "stein", "lem"])
+def test_condition_1e12_of_the_data_keeps_gradients_accurate(metric_name, kind, seed):
+    """W'XW with m well below n does not see the worst of X."""
+    error, _, condition = accuracy(metric_name, ill_conditioned(kind, 8, seed), random_basis(8, 3, seed + 10), seed)
+    assert condition < 1e8
+    assert error < 1e-7
+
+
+@pytest.mark.parametrize("metric_name", ["aim", "stein", "lem"])
+def test_units_of_the_features_cost_no_digits(metric_name):
+    """W selects features, so that W'XW is as badly scaled as X, but by its units alone."""
+    W = np.eye(6)[:, [0, 1, 2, 3, 5]]
+    error, _, condition = accuracy(metric_name, ill_conditioned("units", 6, 0), W, 0)
+    assert condition > 1e12
+    assert error < 1e-8
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("kind", ["rotated", "close"])
+@pytest.mark.parametrize("metric_name", ["aim", "stein", "lem"])
+def test_where_digits_are_lost_the_data_do_not_hold_them(metric_name, kind, seed):
+    """With m = n - 1 the reduced matrices are as bad as X: the error stays near what the last bit of X decides."""
+    error, inherent, condition = accuracy(
+        metric_name, ill_conditioned(kind, 6, seed), random_basis(6, 5, seed + 10), seed
+    )
+    assert condition > 1e9
+    assert error < max(1e-6, (200 if metric_name == "stein" else 30) * inherent)
+
+
+@pytest.mark.parametrize("metric_name", ["aim", "stein", "lem"])
+def test_error_is_bounded_by_the_rounding_of_the_reduced_matrices(metric_name):
+    """X holds all digits (units), W mixes them: W'XW in double precision has lost those of its small eigenvalues."""
+    error, inherent, condition = accuracy(metric_name, ill_conditioned("units", 6, 0), random_basis(6, 5, 10), 0)
+    assert inherent < 1e-10
+    assert error < 300 * 2.0**-52 * condition
