@@ -128,7 +128,7 @@ def inverse_lower(L: Array) -> Array:
 def scatter_add(count: int, index: Array, values: Array) -> Array:
     """Return `out` (count, ...) with `out[k] = sum of values[p] over p with index[p] = k`."""
     if is_numpy_array(values):
-        flat = values.reshape(values.shape[0], -1)
+        flat = values.reshape(values.shape[0], int(np.prod(values.shape[1:])))
         chooser = scipy.sparse.csr_array(
             (np.ones(len(index)), index, np.arange(len(index) + 1)), shape=(len(index), count)
         )

@@ -286,7 +286,7 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
         del self._survey
         self.classifier_ = SPDNearestNeighbor(self.metric, n_neighbors=self.n_neighbors)
         self.classifier_.fit(self._reduce(X), self.classes_[labels])
-        if result.status in ("max_iter", "rank") and self.max_iter > 0:
+        if result.status in ("max_iter", "rank", "unbounded") and self.max_iter > 0:
             remedy = (
                 "increase max_iter, or raise tol" if result.status == "max_iter" else "use manifold='grassmann', or SPDSL"
             )

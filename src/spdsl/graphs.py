@@ -65,9 +65,14 @@ def survey_pairs(X: Array, labels: np.ndarray, metric: Metric, n_within: Count, 
         same = labels[rows][:, None] == labels[columns][None, :]
         upper = np.arange(columns.start, columns.stop)[None, :] > np.arange(rows.start, rows.stop)[:, None]
         total += float(np.sqrt(d2[upper]).sum())
+        diagonal = rows == columns
+        if diagonal:  # both triangles at once, so that candidates come in the order of their indices
+            d2, upper = np.where(upper, d2, d2.T), upper | upper.T
         for nearest, allowed in ((within, same), (between, ~same)):
-            nearest.offer(rows, columns, np.where(allowed & upper, d2, np.inf))
-            nearest.offer(columns, rows, np.where(allowed & upper, d2, np.inf).T)
+            offered = np.where(allowed & upper, d2, np.inf)
+            nearest.offer(rows, columns, offered)
+            if not diagonal:
+                nearest.offer(columns, rows, offered.T)
     i_w, j_w = _select(labels, within, same_class=True)
     i_b, j_b = _select(labels, between, same_class=False)
     i, j = np.concatenate([i_w, i_b]), np.concatenate([j_w, j_b])

@@ -13,6 +13,7 @@ from spdsl import arrays
 from spdsl.arrays import Array, namespace, over_blocks, symmetric
 
 Pullback = Callable[[Array], Array]
+SPREAD = 1e8  # eigenvalue ratio up to which eigh keeps 8 digits of the smallest; beyond it, the SVD of a factor
 KEEP_BYTES = 1 << 28  # per-pair factors up to this size are kept for the derivative; beyond it they are computed again
 
 
@@ -103,6 +104,10 @@ class SpectralMetric(FlatMetric):
 
     def embed(self, P: Array) -> tuple[Array, ...]:
         w, V = namespace(P).linalg.eigh(symmetric(P))
+        wide = _wide(w)
+        if bool(wide.any()):  # singular values of a factor carry twice the digits of eigenvalues of the product
+            V[wide], s, _ = namespace(P).linalg.svd(_cholesky(P[wide]))
+            w[wide] = s * s
         return (V * self.spectrum(_positive(w))[:, None, :]) @ V.mT, w, V
 
     def pull(self, G: Array, *saved: Array) -> Array:
@@ -283,9 +288,7 @@ class PairMetric(Metric):
         a, b = FA[0].shape[0], FB[0].shape[0]
         row = xp.arange(a * b, device=FA[0].device) // b
         column = xp.arange(a * b, device=FA[0].device) % b
-        d2 = _pair_blocks(
-            lambda s: self.values(_take(FA, row[s]), _take(FB, column[s])), a * b, FA[0].reshape(a, -1)
-        )
+        d2 = _pair_blocks(lambda s: self.values(_take(FA, row[s]), _take(FB, column[s])), a * b, FA[0].reshape(a, -1))
         return d2.reshape(a, b)
 
     def pairs(self, P: Array, i: Array, j: Array) -> tuple[Array, Pullback]:
@@ -331,31 +334,43 @@ class AffineInvariant(PairMetric):
     scale_free = True
     formula = "sum log^2 eig(P^-1 Q)"
 
-    def factor(self, P: Array) -> tuple[Array, ...]:
-        return P, over_blocks(lambda block: arrays.inverse_lower(_cholesky(block)), P)
+    # with P_i = L_i L_i' and K = L_i^-1 L_j = U diag(s) V', the eigenvalues of P_i^-1 P_j are s^2: their ratio can be the
+    # product of both condition numbers, which K carries only the root of
 
-    def _whitened(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
-        return symmetric(FA[1] @ FB[0] @ FA[1].mT)
+    def factor(self, P: Array) -> tuple[Array, ...]:
+        L = over_blocks(_cholesky, P)
+        return L, over_blocks(arrays.inverse_lower, L)
 
     def values(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
         xp = namespace(FA[0])
-        w = xp.linalg.eigvalsh(self._whitened(FA, FB))
+        K = FA[1] @ FB[0]
+        w = xp.linalg.eigvalsh(K @ K.mT)
+        wide = _wide(w)
+        if bool(wide.any()):
+            w[wide] = xp.linalg.svdvals(K[wide]) ** 2
         return xp.sum(xp.log(_positive(w)) ** 2, axis=-1)
 
     def link(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
         xp = namespace(FA[0])
-        w, V = xp.linalg.eigh(self._whitened(FA, FB))
-        return xp.sum(xp.log(_positive(w)) ** 2, axis=-1), (w, V)
+        K = FA[1] @ FB[0]
+        w, U = xp.linalg.eigh(K @ K.mT)
+        wide = _wide(w)
+        V = None
+        if bool(wide.any()):
+            U[wide], s, Vt = xp.linalg.svd(K[wide])
+            w[wide], V = s * s, Vt.mT
+        log_w = xp.log(_positive(w))
+        left = FA[1].mT @ U  # L_i^-T U
+        right = left / xp.sqrt(w)[:, None, :]  # L_j^-T V, the same in exact arithmetic
+        if V is not None:
+            right[wide] = FB[1][wide].mT @ V
+        return xp.sum(log_w**2, axis=-1), (log_w, left, right)
 
     def derivative(
         self, FA: tuple[Array, ...], FB: tuple[Array, ...], saved: tuple[Array, ...]
     ) -> tuple[Array, Array | None]:
-        w, V = saved
-        log_w = namespace(w).log(w)
-        U = FA[1].mT @ V  # L^-T V
-        first = (U * (-2 * log_w)[:, None, :]) @ U.mT
-        second = (U * (2 * log_w / w)[:, None, :]) @ U.mT
-        return first, second
+        log_w, left, right = saved
+        return (left * (-2 * log_w)[:, None, :]) @ left.mT, (right * (2 * log_w)[:, None, :]) @ right.mT
 
 
 class Stein(PairMetric):
@@ -462,6 +477,11 @@ def _positive(w: Array) -> Array:
     if w.shape[0] and not bool(xp.all(w > 0)):
         raise NotPositiveDefiniteError(f"smallest eigenvalue {float(xp.min(w)):.3g} is not positive")
     return w
+
+
+def _wide(w: Array) -> Array:
+    """Which rows of ascending eigenvalues spread so far that the smallest has lost its digits."""
+    return w[:, 0] * SPREAD < w[:, -1]
 
 
 def _cholesky(P: Array) -> Array:

@@ -24,6 +24,8 @@ MAX_TRIALS = 12
 GROWTH = 4.0  # a step may grow at most by this from one trial to the next
 FIRST_STEP = 0.1  # length of the very first trial, relative to W
 REFRESH = 100  # iterations after which XW is computed from W again, against rounding drift
+MAX_STRETCH = 10.0  # one step is at most this long, relative to W: a trial further out says nothing about the descent here
+MAX_SIZE = 1e4  # of W, relative to the start: no objective with a minimum goes there
 MAX_CONDITION = 1e8  # of W: beyond it W'XW loses all its digits in double precision
 
 
@@ -95,6 +97,7 @@ STATUSES = {
     "change": "the objective stopped changing",
     "precision": "no further decrease within rounding",
     "rank": "W is about to lose rank: the objective has no minimiser in the interior",
+    "unbounded": "W grows without end: the objective has no minimiser",
     "max_iter": "the iteration limit was reached before convergence",
     "callback": "stopped by the callback",
     "interrupted": "interrupted from the keyboard",
@@ -159,6 +162,7 @@ def minimize(
     if rule not in BETA_RULES:
         raise ValueError(f"unknown conjugate-gradient rule {rule!r}; choose one of {', '.join(BETA_RULES)}")
     state = _State(problem, manifold, manifold.point(W))
+    size = state.size
     history: list[dict[str, float]] = []
     status, idle, began = "max_iter", 0, time.perf_counter()
 
@@ -187,6 +191,9 @@ def minimize(
             stopped = record(iteration, step, trials)
             if state.condition > MAX_CONDITION:
                 status = "rank"
+                break
+            if state.size > MAX_SIZE * size:
+                status = "unbounded"
                 break
             if stopped:
                 status = "callback"
@@ -242,7 +249,8 @@ class _State:
                 self.H, H, slope = None, -self.g, -inner(self.g, self.g)
             A1, A2 = self.problem.stack.look(H)
             line = _Line(self.problem, self.P, A1, A2, self.manifold.normaliser(H), self.value, slope)
-            found = line.search(self._first_step(H, slope))
+            limit = MAX_STRETCH * self.size / math.sqrt(inner(H, H))
+            found = line.search(self._first_step(H, slope), limit)
             trials += line.trials
             if found is not None:
                 break
@@ -317,8 +325,9 @@ class _Line:
             return None
         return _Trial(P, right, evaluation, slope) if math.isfinite(slope) else None
 
-    def search(self, t: float) -> tuple[float, _Trial] | None:
-        """Strong-Wolfe point by bracketing and cubic interpolation; at least a point of sufficient decrease, or None."""
+    def search(self, t: float, limit: float) -> tuple[float, _Trial] | None:
+        """Strong-Wolfe point up to `limit` by bracketing and cubic interpolation; else a point of decrease, or None."""
+        t = min(t, limit)
         low, low_value, low_slope = 0.0, self.value, self.slope
         best: tuple[float, _Trial] | None = None
         high: float | None = None
@@ -341,9 +350,12 @@ class _Line:
                     high, high_value, high_slope = low, low_value, low_slope
                 low, low_value, low_slope = t, trial.value, trial.slope
             if high is None:
+                if t >= limit:
+                    break
                 guess = _cubic(0.0, self.value, self.slope, t, trial.value, trial.slope)
                 inside = guess is not None and guess > t
                 t = min(max(guess, 1.1 * t), GROWTH * t) if inside and guess is not None else GROWTH * t
+                t = min(t, limit)
             else:
                 t = _between(low, low_value, low_slope, high, high_value, high_slope)
                 if abs(high - low) <= 1e-12 * max(abs(low), abs(high)):
