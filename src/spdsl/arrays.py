@@ -34,6 +34,16 @@ def is_numpy(x: Array) -> bool:
     return bool(is_numpy_array(x))
 
 
+def is_array(x: Any) -> bool:
+    """Tell whether `x` is a NumPy array or a torch tensor."""
+    return bool(is_numpy_array(x) or is_torch_array(x))
+
+
+def detached(x: Array) -> Array:
+    """Return a tensor without its autograd history: derivatives here are exact without it. Arrays stay as they are."""
+    return x.detach() if is_torch_array(x) else x
+
+
 def to_numpy(x: Array) -> np.ndarray:
     """Return `x` as a NumPy array on the host."""
     if is_torch_array(x):
