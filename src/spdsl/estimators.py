@@ -14,15 +14,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from spdsl import arrays
 from spdsl.arrays import Array, namespace, symmetric
-from spdsl.graphs import Count, PairSurvey, survey_pairs
+from spdsl.graphs import Count, PairGraph, PairSurvey, survey_pairs
 from spdsl.manifolds import MANIFOLDS, Manifold
 from spdsl.metrics import Metric, NotPositiveDefiniteError, get_metric
 from spdsl.objectives import CenteredAlignment, GraphEmbedding, Objective, PairAlignment
 from spdsl.progress import Progress
 from spdsl.solver import Problem, SolverResult, minimize
 from spdsl.stacks import MemoryStack
-from spdsl.validation import check_count, check_labels, check_spd
+from spdsl.validation import check_count, check_labels, check_number, check_spd
 
+CENTERINGS: dict[str, Callable[[PairGraph, np.ndarray, float], Objective]] = {
+    "graph": CenteredAlignment,
+    "pairs": PairAlignment,
+}
+SOLVER_OPTIONS = {"rule", "gradient_tol", "patience"}  # arguments of `minimize` that are no parameter of their own
 PREDICT_BLOCK = 256  # test matrices compared with all training matrices at once
 
 
@@ -59,14 +64,20 @@ def pairwise_sqdist(A: Any, B: Any = None, *, metric: str | Metric = "lem") -> A
 class _SPDEstimator(BaseEstimator):
     """What all estimators on SPD stacks share: the check of X."""
 
-    def _check_X(self, X: Any, *, reset: bool = False) -> Array:
-        X = check_spd(X)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _check_X(self, X: Any, *, reset: bool = False, name: str = "X") -> Array:
+        X = check_spd(X, name=name)
         if reset:
             self.n_features_in_ = X.shape[-1]
         elif X.shape[-1] != self.n_features_in_:
             raise ValueError(
-                f"X holds {X.shape[-1]} x {X.shape[-1]} matrices, but {type(self).__name__} was fitted on "
-                f"{self.n_features_in_} x {self.n_features_in_} ones"
+                f"{name} holds {X.shape[-1]} x {X.shape[-1]} matrices, but {type(self).__name__} was fitted on "
+                f"{self.n_features_in_} x {self.n_features_in_} ones; pass matrices of that size, or fit again"
             )
         return X
 
@@ -96,14 +107,13 @@ class SPDNearestNeighbor(ClassifierMixin, _SPDEstimator):
         """Store the training matrices (n_matrices, n, n), factored for the metric, and their labels."""
         X = self._check_X(X, reset=True)
         self.classes_, self._labels = check_labels(y, X.shape[0])
-        remedy = f" (there are {X.shape[0]} training matrices)"
-        check_count("n_neighbors", self.n_neighbors, low=1, high=X.shape[0], remedy=remedy)
+        _check_neighbors(self.n_neighbors, X.shape[0])
         self._factors = get_metric(self.metric).factor(X)
         return self
 
     def kneighbors(self, X: Any) -> tuple[Array, Array]:
         """Squared distances and indices (n_matrices, n_neighbors) of the nearest training matrices, nearest first."""
-        check_is_fitted(self)
+        check_is_fitted(self, "_factors")
         X = self._check_X(X)
         metric = get_metric(self.metric)
         train = tuple(arrays.like(part, X) for part in self._factors)
@@ -161,11 +171,13 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
         self. After Ctrl-C the best W so far is kept, `status_` is "interrupted", and KeyboardInterrupt goes on.
         """
         X = self._check_X(X, reset=True)
-        moved = arrays.to_device(X, self.device)
         self.classes_, labels = self._check_y(y, X.shape[0])
-        problem = self._problem(moved, labels)
-        result = self._minimize(problem, self._initial(moved))
-        self._settle(result, X, labels)
+        self._check_parameters(X.shape[0])
+        moved = arrays.to_device(X, self.device)
+        start = self._initial(moved)
+        problem, self.graph_ = self._problem(moved, labels)
+        self._keep(problem.objective)
+        self._settle(result := self._minimize(problem, start), X, labels)
         if result.status == "interrupted":
             raise KeyboardInterrupt
         return self
@@ -175,11 +187,14 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
 
         For use with any other optimiser. Each call reads the data once.
         """
-        X = arrays.to_device(check_spd(X), self.device)
+        X = check_spd(X)
         _, labels = self._check_y(y, X.shape[0])
-        problem = self._problem(X, labels)
+        self._check_parameters(X.shape[0])
+        X = arrays.to_device(X, self.device)
+        problem, _ = self._problem(X, labels)
 
         def function(W: Array) -> tuple[float, Array]:
+            W = arrays.detached(W)
             if W.ndim != 2 or W.shape[0] != X.shape[-1]:
                 raise ValueError(f"W must have shape ({X.shape[-1]}, n_components), got {tuple(W.shape)}")
             return problem.cost(W)
@@ -194,14 +209,32 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
             raise ValueError(f"every class has one sample: {type(self).__name__} needs two of some class to compare")
         return classes, labels
 
-    def _problem(self, X: Array, labels: np.ndarray) -> Problem:
+    def _check_parameters(self, n_matrices: int) -> None:
+        """Complain about parameters before any long work."""
+        self._search_space()
+        check_count("max_iter", self.max_iter, low=0)
+        check_number("tol", self.tol, low=0.0)
+        _check_neighbors(self.n_neighbors, n_matrices)
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be a function of (history row, W), got {self.callback!r}")
+        unknown = set(self.solver_options or {}) - SOLVER_OPTIONS
+        if unknown:
+            names = ", ".join(map(repr, sorted(SOLVER_OPTIONS)))
+            raise ValueError(f"solver_options: unknown option {min(unknown)!r}; choose among {names}")
+
+    def _keep(self, objective: Objective) -> None:
+        """Keep what later calls need of the objective."""
+
+    def _problem(self, X: Array, labels: np.ndarray) -> tuple[Problem, PairGraph]:
         metric = get_metric(self.metric)
+        if bool(namespace(X).all(X[:1] == X)):
+            raise ValueError("all training matrices are equal: there is no distance to learn from; bring others")
         sizes = np.bincount(labels)
         within = min(sizes.min(), sizes.max() - 1) if self.n_within is None else self.n_within
         survey = survey_pairs(X, labels, metric, within, self.n_between)
-        self._survey = survey
+        graph = survey.graph
         objective = self._make_objective(survey, labels, metric)
-        return Problem(MemoryStack(X), metric, objective, arrays.like(survey.graph.i, X), arrays.like(survey.graph.j, X))
+        return Problem(MemoryStack(X), metric, objective, arrays.like(graph.i, X), arrays.like(graph.j, X)), graph
 
     def _search_space(self) -> Manifold:
         metric = get_metric(self.metric)
@@ -220,8 +253,8 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
         """The first W (n, m)."""
         n = X.shape[-1]
         xp = namespace(X)
+        m = self._n_components(n)
         if isinstance(self.init, str):
-            m = self._n_components(n)
             if self.init == "identity":
                 return xp.eye(n, m, dtype=X.dtype, device=X.device)
             if self.init == "pca":
@@ -232,13 +265,20 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
                 draw = check_random_state(self.random_state).standard_normal((n, m))
                 return arrays.like(np.linalg.qr(draw)[0], X)
             raise ValueError(f"init must be 'identity', 'pca', 'random' or an array (n, m), got {self.init!r}")
-        W = xp.astype(arrays.like(self.init, X), X.dtype)
-        wanted = self.n_components if self.n_components is not None else W.shape[-1]
-        if W.ndim != 2 or W.shape[0] != n or W.shape[1] != wanted:
-            raise ValueError(f"init must have shape ({n}, {wanted}), got {tuple(W.shape)}")
+        try:
+            W = arrays.like(np.asarray(arrays.to_numpy(self.init), dtype=np.float64), X)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"init must be 'identity', 'pca', 'random' or an array (n, m), got {self.init!r}"
+            ) from error
+        m = m if self.n_components is not None or W.ndim != 2 else min(W.shape[1], n - 1)
+        if tuple(W.shape) != (n, m):
+            raise ValueError(f"init must have shape ({n}, {m}), got {tuple(W.shape)}")
+        if not bool(xp.all(xp.isfinite(W))):
+            raise ValueError("init contains NaN or infinity: it must be finite and of full column rank")
         w = xp.linalg.svdvals(W)
-        if not bool(xp.all(xp.isfinite(W))) or not float(w[-1]) > 1e-10 * float(w[0]):
-            raise ValueError("init must be finite and of full column rank")
+        if not float(w[-1]) > 1e-10 * float(w[0]):
+            raise ValueError("init has dependent columns: it must be finite and of full column rank")
         return W + 0.0
 
     def _n_components(self, n: int) -> int:
@@ -250,7 +290,6 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
         return check_count("n_components", self.n_components, low=1, high=n - 1, remedy=remedy)
 
     def _minimize(self, problem: Problem, W: Array) -> SolverResult:
-        check_count("max_iter", self.max_iter, low=0)
         with Progress(self.max_iter, type(self).__name__) if self.verbose else _Quiet() as progress:
 
             def report(row: dict[str, float], W: Array) -> Any:
@@ -282,13 +321,13 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
         self.n_iter_ = len(result.history) - 1
         self.n_passes_ = result.passes
         self.status_, self.message_ = result.status, result.message
-        self.graph_ = self._survey.graph
-        del self._survey
         self.classifier_ = SPDNearestNeighbor(self.metric, n_neighbors=self.n_neighbors)
         self.classifier_.fit(self._reduce(X), self.classes_[labels])
         if result.status in ("max_iter", "rank", "unbounded") and self.max_iter > 0:
             remedy = (
-                "increase max_iter, or raise tol" if result.status == "max_iter" else "use manifold='grassmann', or SPDSL"
+                "increase max_iter, or raise tol"
+                if result.status == "max_iter"
+                else "use manifold='grassmann', or SPDSL"
             )
             warnings.warn(f"{type(self).__name__}: {result.message}; {remedy}", ConvergenceWarning, stacklevel=3)
 
@@ -300,8 +339,11 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
 
     def transform(self, X: Any) -> Array:
         """Reduced matrices `W'XW` (n_matrices, m, m)."""
-        check_is_fitted(self)
-        return self._reduce(self._check_X(X))
+        return self._transform(X)
+
+    def _transform(self, X: Any, name: str = "X") -> Array:
+        check_is_fitted(self, "components_")
+        return self._reduce(self._check_X(X, name=name))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n_matrices,): nearest neighbour under the learned distance."""
@@ -309,7 +351,8 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
 
     def sqdist(self, A: Any, B: Any = None) -> Array:
         """Learned squared distances between stacks of the original matrices, (a, b)."""
-        return pairwise_sqdist(self.transform(A), None if B is None else self.transform(B), metric=self.metric)
+        reduced = self._transform(A, "A")
+        return pairwise_sqdist(reduced, None if B is None else self._transform(B, "B"), metric=self.metric)
 
 
 class SPDSL(_LearnedReduction):
@@ -408,22 +451,19 @@ class SPDSL(_LearnedReduction):
         self.verbose = verbose
 
     def _make_objective(self, survey: PairSurvey, labels: np.ndarray, metric: Metric) -> Objective:
-        self.beta_ = self._choose_beta(survey)
-        if self.centering == "graph":
-            return CenteredAlignment(survey.graph, labels, self.beta_)
-        if self.centering == "pairs":
-            return PairAlignment(survey.graph, labels, self.beta_)
-        raise ValueError(f"centering must be 'graph' or 'pairs', got {self.centering!r}")
+        beta = self.beta_scale / survey.mean_distance**2 if self.beta is None else self.beta
+        return CENTERINGS[self.centering](survey.graph, labels, float(beta))
 
-    def _choose_beta(self, survey: PairSurvey) -> float:
-        for name, value in (("beta", self.beta), ("beta_scale", self.beta_scale)):
-            if value is not None and not (np.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be positive and finite, got {value!r}")
+    def _check_parameters(self, n_matrices: int) -> None:
+        super()._check_parameters(n_matrices)
         if self.beta is not None:
-            return float(self.beta)
-        if not survey.mean_distance > 0:
-            raise ValueError("all training matrices are equal: there is no distance to learn from")
-        return float(self.beta_scale) / survey.mean_distance**2
+            check_number("beta", self.beta, low=0.0, above=True)
+        check_number("beta_scale", self.beta_scale, low=0.0, above=True)
+        if not isinstance(self.centering, str) or self.centering not in CENTERINGS:
+            raise ValueError(f"centering must be 'graph' or 'pairs', got {self.centering!r}")
+
+    def _keep(self, objective: Any) -> None:
+        self.beta_ = objective.beta
 
     def similarity(self, A: Any, B: Any = None) -> Array:
         """Learned similarities `exp(-beta d2)` between stacks of the original matrices, (a, b) (Eq. 6)."""
@@ -476,6 +516,11 @@ class SPDML(_LearnedReduction):
 
     def _make_objective(self, survey: PairSurvey, labels: np.ndarray, metric: Metric) -> Objective:
         return GraphEmbedding(survey.graph)
+
+
+def _check_neighbors(n_neighbors: Any, n_matrices: int) -> None:
+    remedy = f" (there are {n_matrices} training matrices)"
+    check_count("n_neighbors", n_neighbors, low=1, high=n_matrices, remedy=remedy)
 
 
 class _Quiet:
