@@ -114,7 +114,7 @@ def _capacity(name: str, count: Count, available: np.ndarray) -> int | None:
         warnings.warn(
             f"{name}={count}, but no sample has more than {available.max()} such neighbours: all of them are used",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return None if count >= available.max() else int(count)
 
