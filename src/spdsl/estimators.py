@@ -347,7 +347,8 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n_matrices,): nearest neighbour under the learned distance."""
-        return self.classifier_.predict(self.transform(X))
+        reduced = self.transform(X)
+        return self.classifier_.predict(reduced)
 
     def sqdist(self, A: Any, B: Any = None) -> Array:
         """Learned squared distances between stacks of the original matrices, (a, b)."""
