@@ -7,10 +7,10 @@ everything else (labels, parameters, fitted attributes, pickling, state) is the 
 import math
 
 import numpy as np
-from samples import symmetric_exp
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import validate_data
 
+from samples import symmetric_exp
 from spdsl import SPDML, SPDSL, SPDNearestNeighbor
 
 LARGEST_LOG = 3.0  # logarithms of the eigenvalues stay below this, whatever the features
