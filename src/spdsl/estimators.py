@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -109,6 +110,7 @@ class SPDNearestNeighbor(ClassifierMixin, _SPDEstimator):
         self.classes_, self._labels = check_labels(y, X.shape[0])
         _check_neighbors(self.n_neighbors, X.shape[0])
         self._factors = get_metric(self.metric).factor(X)
+        self._first = _first_copies(X)
         return self
 
     def kneighbors(self, X: Any) -> tuple[Array, Array]:
@@ -120,6 +122,7 @@ class SPDNearestNeighbor(ClassifierMixin, _SPDEstimator):
         found = []
         for start in range(0, X.shape[0], PREDICT_BLOCK):
             d2 = arrays.to_numpy(metric.cross(metric.factor(X[start : start + PREDICT_BLOCK]), train))
+            d2 = d2[:, self._first]  # copies tie exactly, where blocked products would round them apart
             # a stable sort sends ties to the first training sample
             order = np.argsort(d2, axis=1, kind="stable")[:, : self.n_neighbors]
             found.append((np.take_along_axis(d2, order, axis=1), order))
@@ -323,6 +326,7 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
         self.status_, self.message_ = result.status, result.message
         self.classifier_ = SPDNearestNeighbor(self.metric, n_neighbors=self.n_neighbors)
         self.classifier_.fit(self._reduce(X), self.classes_[labels])
+        self.classifier_._first = _first_copies(X)
         if result.status in ("max_iter", "rank", "unbounded") and self.max_iter > 0:
             remedy = (
                 "increase max_iter, or raise tol"
@@ -517,6 +521,18 @@ class SPDML(_LearnedReduction):
 
     def _make_objective(self, survey: PairSurvey, labels: np.ndarray, metric: Metric) -> Objective:
         return GraphEmbedding(survey.graph)
+
+
+def _first_copies(X: Array) -> np.ndarray:
+    """For every matrix the index of the first one equal to it."""
+    first = np.arange(X.shape[0])
+    _, group, size = np.unique(arrays.to_numpy(X[:, 0, :]), axis=0, return_inverse=True, return_counts=True)
+    seen: dict[bytes, int] = {}
+    for k in np.flatnonzero(
+        size[group.reshape(-1)] > 1
+    ).tolist():  # only where the first rows agree is the rest looked at
+        first[k] = seen.setdefault(blake2b(arrays.to_numpy(X[k]).tobytes()).digest(), k)
+    return first
 
 
 def _check_neighbors(n_neighbors: Any, n_matrices: int) -> None:
