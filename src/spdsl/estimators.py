@@ -58,7 +58,9 @@ def pairwise_sqdist(A: Any, B: Any = None, *, metric: str | Metric = "lem") -> A
         return d2
     B = arrays.like(check_spd(B, name="B"), A)
     if A.shape[-1] != B.shape[-1]:
-        raise ValueError(f"A holds {A.shape[-1]} x {A.shape[-1]} matrices and B {B.shape[-1]} x {B.shape[-1]} ones")
+        raise ValueError(
+            f"A holds {A.shape[-1]} x {A.shape[-1]} matrices and B {B.shape[-1]} x {B.shape[-1]}: pass one size"
+        )
     return chosen.sqdist(A, B)
 
 
@@ -207,9 +209,11 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
     def _check_y(self, y: Any, n_matrices: int) -> tuple[np.ndarray, np.ndarray]:
         classes, labels = check_labels(y, n_matrices)
         if len(classes) < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 classes; y has 1 class, {classes[0]!r}")
+            raise ValueError(
+                f"{type(self).__name__} needs at least 2 classes, y has 1 class: every label is {classes[0]}"
+            )
         if len(classes) == n_matrices:
-            raise ValueError(f"every class has one sample: {type(self).__name__} needs two of some class to compare")
+            raise ValueError(f"every class has one sample: {type(self).__name__} needs two or more of some class")
         return classes, labels
 
     def _check_parameters(self, n_matrices: int) -> None:
@@ -220,6 +224,8 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
         _check_neighbors(self.n_neighbors, n_matrices)
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback must be a function of (history row, W), got {self.callback!r}")
+        if not isinstance(self.solver_options, dict | None):
+            raise ValueError(f"solver_options must be a dict or None, got {self.solver_options!r}")
         unknown = set(self.solver_options or {}) - SOLVER_OPTIONS
         if unknown:
             names = ", ".join(map(repr, sorted(SOLVER_OPTIONS)))
@@ -269,6 +275,8 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
                 return arrays.like(np.linalg.qr(draw)[0], X)
             raise ValueError(f"init must be 'identity', 'pca', 'random' or an array (n, m), got {self.init!r}")
         try:
+            if self.init is None:
+                raise TypeError
             W = arrays.like(np.asarray(arrays.to_numpy(self.init), dtype=np.float64), X)
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -311,10 +319,7 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
                     **(self.solver_options or {}),
                 )
             except NotPositiveDefiniteError as error:
-                raise ValueError(
-                    f"W'XW is not positive definite to working precision at the start ({error}); the matrices are too "
-                    f"badly conditioned for metric {get_metric(self.metric).name!r}: add a ridge, e.g. regularize(X, 1e-3)"
-                ) from error
+                raise ValueError(f"W'XW at the start is not positive definite; {error}") from error
 
     def _settle(self, result: SolverResult, X: Array, labels: np.ndarray) -> None:
         """Take over the solver's result, and fit the classifier on the reduced training matrices."""

@@ -6,6 +6,7 @@ and what to do about it.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -86,8 +87,7 @@ def as_stack(X: Any, *, name: str = "X") -> Array:
     if X.dtype == object or not xp.isdtype(X.dtype, ("numeric", "bool")):
         raise ValueError(f"{name} must hold numbers, got dtype {X.dtype}; convert it, e.g. {name}.astype(float)")
     if X.ndim != 3 or X.shape[1] != X.shape[2]:
-        hint = f"; for a single matrix pass {name}[None]" if X.ndim == 2 and X.shape[0] == X.shape[1] else ""
-        raise ValueError(f"{name} must have shape (n_matrices, n, n), got {tuple(X.shape)}{hint}")
+        raise ValueError(f"{name} must have shape (n_matrices, n, n), got {tuple(X.shape)}{_shape_hint(X, name)}")
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise ValueError(f"{name} has no matrices: its shape is {tuple(X.shape)}")
     return xp.astype(X, xp.float64, copy=False)
@@ -102,20 +102,20 @@ def check_labels(y: Any, n_matrices: int) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"y[{bad}] is masked; remove that sample or label it")
     y = column_or_1d(arrays.to_numpy(y), warn=True)
     if len(y) != n_matrices:
-        raise ValueError(f"X has {n_matrices} matrices but y has {len(y)} labels (inconsistent numbers of samples)")
+        raise ValueError(
+            f"X has {n_matrices} matrices but y has {len(y)} labels (inconsistent numbers of samples): pass one label per matrix"
+        )
     if y.dtype.kind in "fO":
         missing = [_is_missing(label) for label in y.tolist()]
         if any(missing):
             bad = missing.index(True)
-            raise ValueError(f"y[{bad}] is {y[bad]}: Input contains NaN or infinity; remove that sample or label it")
+            raise ValueError(f"y[{bad}] is {y[bad]}, which is no label: remove that sample or label it")
+    if y.dtype.kind == "O":
+        kinds = {"a string" if isinstance(label, str) else "a number" for label in y.tolist()}
+        if len(kinds) > 1:
+            raise ValueError("y mixes strings and numbers, which have no common order: use labels of one kind")
     check_classification_targets(y)
-    try:
-        classes, labels = np.unique(y, return_inverse=True)
-    except TypeError as error:
-        kinds = ", ".join(sorted({type(label).__name__ for label in y.tolist()}))
-        raise ValueError(
-            f"the labels in y are of kinds that cannot be sorted together ({kinds}): use one kind"
-        ) from error
+    classes, labels = np.unique(y, return_inverse=True)
     return classes, labels
 
 
@@ -138,8 +138,12 @@ def check_number(name: str, value: Any, *, low: float, above: bool = False) -> f
 
 
 def _is_missing(label: Any) -> bool:
-    """Whether a label is None, NaN or infinite."""
-    return label is None or (isinstance(label, float) and not np.isfinite(label))
+    """Whether a label is None, NaN, infinite, or what pandas writes for missing."""
+    return (
+        label is None
+        or type(label).__name__ in ("NAType", "NaTType")
+        or (isinstance(label, float) and not np.isfinite(label))
+    )
 
 
 def _not_finite(name: str, index: int) -> str:
@@ -155,6 +159,16 @@ def _unmasked(X: np.ma.MaskedArray, name: str) -> np.ndarray:
     return X.data
 
 
+def _shape_hint(X: Array, name: str) -> str:
+    """What to do about a stack of wrong shape, where the shape tells."""
+    if X.ndim != 2:
+        return ""
+    if X.shape[0] == X.shape[1]:
+        return f"; for a single matrix pass {name}[None]"
+    side = math.isqrt(X.shape[1])
+    return f"; for flattened matrices pass {name}.reshape(-1, {side}, {side})" if side**2 == X.shape[1] > 1 else ""
+
+
 def _from_sequence(X: Any, name: str) -> np.ndarray:
     """A NumPy array from lists, a data frame, or anything else that NumPy understands."""
     if hasattr(X, "toarray"):
@@ -163,6 +177,8 @@ def _from_sequence(X: Any, name: str) -> np.ndarray:
         array = np.asarray(X)
     except ValueError as error:
         raise ValueError(f"{name} must have shape (n_matrices, n, n); {_odd_part(X, name)}") from error
+    if array.ndim == 0:
+        raise ValueError(f"{name} must be an array of shape (n_matrices, n, n), got {type(X).__name__}")
     return array
 
 
