@@ -155,6 +155,12 @@ def test_neighbours_vote_as_by_brute_force(metric, k):
     np.testing.assert_allclose(distance, np.sort(d2, axis=1)[:, :k], rtol=1e-9, atol=1e-12)
 
 
+def test_classifier_of_a_learner_works_on_reduced_matrices(model):
+    reduced = model.transform(X_NEW)
+    np.testing.assert_array_equal(model.classifier_.predict(reduced), model.predict(X_NEW))
+    assert model.classifier_.n_features_in_ == 3
+
+
 def test_learner_votes_under_the_learned_distance():
     fitted = learned(n_neighbors=3).fit(X, Y)
     nearest = np.argsort(fitted.sqdist(X_NEW, X), axis=1, kind="stable")[:, :3]

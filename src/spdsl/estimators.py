@@ -29,6 +29,7 @@ CENTERINGS: dict[str, Callable[[PairGraph, np.ndarray, float], Objective]] = {
     "pairs": PairAlignment,
 }
 SOLVER_OPTIONS = {"rule", "gradient_tol", "patience"}  # arguments of `minimize` that are no parameter of their own
+MIN_RANK = 1e-6  # smallest singular value of a start relative to the largest: its square must stay above rounding
 PREDICT_BLOCK = 256  # test matrices compared with all training matrices at once
 
 
@@ -50,18 +51,23 @@ def pairwise_sqdist(A: Any, B: Any = None, *, metric: str | Metric = "lem") -> A
     chosen = get_metric(metric)
     A = check_spd(A, name="A")
     if B is None:
-        factors = chosen.factor(A)
-        d2 = chosen.cross(factors, factors)
-        d2 = (d2 + d2.mT) / 2
-        index = namespace(d2).arange(d2.shape[0], device=d2.device)
-        d2[index, index] = 0.0
-        return d2
+        return _sqdist_within(chosen, A)
     B = arrays.like(check_spd(B, name="B"), A)
     if A.shape[-1] != B.shape[-1]:
         raise ValueError(
             f"A holds {A.shape[-1]} x {A.shape[-1]} matrices and B {B.shape[-1]} x {B.shape[-1]}: pass one size"
         )
     return chosen.sqdist(A, B)
+
+
+def _sqdist_within(metric: Metric, A: Array) -> Array:
+    """Squared distances of a stack to itself, exactly symmetric with a zero diagonal."""
+    factors = metric.factor(A)
+    d2 = metric.cross(factors, factors)
+    d2 = (d2 + d2.mT) / 2
+    index = namespace(d2).arange(d2.shape[0], device=d2.device)
+    d2[index, index] = 0.0
+    return d2
 
 
 class _SPDEstimator(BaseEstimator):
@@ -109,16 +115,23 @@ class SPDNearestNeighbor(ClassifierMixin, _SPDEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Store the training matrices (n_matrices, n, n), factored for the metric, and their labels."""
         X = self._check_X(X, reset=True)
-        self.classes_, self._labels = check_labels(y, X.shape[0])
+        classes, labels = check_labels(y, X.shape[0])
         _check_neighbors(self.n_neighbors, X.shape[0])
+        return self._store(X, classes, labels, _first_copies(X))
+
+    def _store(self, X: Array, classes: np.ndarray, labels: np.ndarray, first: np.ndarray) -> Self:
+        """Keep checked matrices; `first` is the index of the first copy of each."""
+        self.classes_, self._labels, self._first = classes, labels, first
         self._factors = get_metric(self.metric).factor(X)
-        self._first = _first_copies(X)
         return self
 
     def kneighbors(self, X: Any) -> tuple[Array, Array]:
         """Squared distances and indices (n_matrices, n_neighbors) of the nearest training matrices, nearest first."""
         check_is_fitted(self, "_factors")
-        X = self._check_X(X)
+        return self._nearest(self._check_X(X))
+
+    def _nearest(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
+        """`kneighbors` of matrices that need no check."""
         metric = get_metric(self.metric)
         train = tuple(arrays.like(part, X) for part in self._factors)
         found = []
@@ -132,7 +145,10 @@ class SPDNearestNeighbor(ClassifierMixin, _SPDEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n_matrices,) of the matrices X (n_matrices, n, n)."""
-        _, index = self.kneighbors(X)
+        return self._vote(self.kneighbors(X)[1])
+
+    def _vote(self, index: np.ndarray) -> np.ndarray:
+        """The label that most of the neighbours (n_matrices, n_neighbors) have."""
         votes = self._labels[index]
         if self.n_neighbors == 1:
             return self.classes_[votes[:, 0]]
@@ -288,7 +304,7 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
         if not bool(xp.all(xp.isfinite(W))):
             raise ValueError("init contains NaN or infinity: it must be finite and of full column rank")
         w = xp.linalg.svdvals(W)
-        if not float(w[-1]) > 1e-10 * float(w[0]):
+        if not float(w[-1]) > MIN_RANK * float(w[0]):
             raise ValueError("init has dependent columns: it must be finite and of full column rank")
         return W + 0.0
 
@@ -329,9 +345,10 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
         self.n_iter_ = len(result.history) - 1
         self.n_passes_ = result.passes
         self.status_, self.message_ = result.status, result.message
+        # W'XW is not checked again: the solver has been there, and what is wrong with it is not wrong with X
         self.classifier_ = SPDNearestNeighbor(self.metric, n_neighbors=self.n_neighbors)
-        self.classifier_.fit(self._reduce(X), self.classes_[labels])
-        self.classifier_._first = _first_copies(X)
+        self.classifier_._store(self._reduce(X), self.classes_, labels, _first_copies(X))
+        self.classifier_.n_features_in_ = result.W.shape[-1]
         if result.status in ("max_iter", "rank", "unbounded") and self.max_iter > 0:
             remedy = (
                 "increase max_iter, or raise tol"
@@ -357,12 +374,14 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n_matrices,): nearest neighbour under the learned distance."""
         reduced = self.transform(X)
-        return self.classifier_.predict(reduced)
+        return self.classifier_._vote(self.classifier_._nearest(reduced)[1])
 
     def sqdist(self, A: Any, B: Any = None) -> Array:
         """Learned squared distances between stacks of the original matrices, (a, b)."""
-        reduced = self._transform(A, "A")
-        return pairwise_sqdist(reduced, None if B is None else self._transform(B, "B"), metric=self.metric)
+        reduced, metric = self._transform(A, "A"), get_metric(self.metric)
+        if B is None:
+            return _sqdist_within(metric, reduced)
+        return metric.sqdist(reduced, arrays.like(self._transform(B, "B"), reduced))
 
 
 class SPDSL(_LearnedReduction):

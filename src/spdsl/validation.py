@@ -227,9 +227,11 @@ def _check_definite(unit: Array, size: Array, start: int, name: str) -> str | No
     for k in range(unit.shape[0]):
         w = xp.linalg.eigvalsh((unit[k] + unit[k].mT) / 2)
         if float(w[0]) <= limit * float(w[-1]):
+            precision = " to working precision" if float(w[0]) > 0 else ""
             return (
-                f"{name}[{start + k}] is not positive definite: smallest eigenvalue {float(w[0] * size[k]):.2g} against "
-                f"largest {float(w[-1] * size[k]):.2g}; add a ridge, e.g. regularize({name}, 1e-3)"
+                f"{name}[{start + k}] is not positive definite{precision}: smallest eigenvalue "
+                f"{float(w[0] * size[k]):.2g} against largest {float(w[-1] * size[k]):.2g}; "
+                f"add a ridge, e.g. regularize({name}, 1e-3)"
             )
     return None
 
