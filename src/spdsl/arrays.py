@@ -58,7 +58,7 @@ def like(x: Array, model: Array) -> Array:
     xp = namespace(model)
     if is_torch_array(x):
         return x.to(model.device)
-    return xp.asarray(x, device=model.device)
+    return xp.asarray(_shareable(x), device=model.device)
 
 
 def to_device(x: Array, device: Any) -> Array:
@@ -69,10 +69,20 @@ def to_device(x: Array, device: Any) -> Array:
         import torch
     except ImportError as error:
         raise ImportError(f"device={device!r} needs PyTorch: pip install 'spdsl[torch]'") from error
-    target = torch.device(device)
+    try:
+        target = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device={device!r} is none that PyTorch knows; use device=None, 'cpu' or 'cuda'") from error
     if target.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}: this PyTorch sees no CUDA device; use device=None or 'cpu'")
-    return torch.as_tensor(x, device=target)
+    return torch.as_tensor(_shareable(x), device=target)
+
+
+def _shareable(x: Array) -> Array:
+    """A copy of a NumPy array whose memory torch cannot share: read-only, or with negative strides; else `x` itself."""
+    if not is_numpy_array(x) or (x.flags.writeable and min(x.strides, default=0) >= 0):
+        return x
+    return np.array(x, order="C")
 
 
 def threads() -> int:

@@ -103,7 +103,8 @@ def check_labels(y: Any, n_matrices: int) -> tuple[np.ndarray, np.ndarray]:
     y = column_or_1d(arrays.to_numpy(y), warn=True)
     if len(y) != n_matrices:
         raise ValueError(
-            f"X has {n_matrices} matrices but y has {len(y)} labels (inconsistent numbers of samples): pass one label per matrix"
+            f"X has {n_matrices} matrices but y has {len(y)} labels (inconsistent numbers of samples): "
+            f"pass one label per matrix"
         )
     if y.dtype.kind in "fO":
         missing = [_is_missing(label) for label in y.tolist()]
