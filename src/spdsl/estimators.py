@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,15 +15,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from spdsl import arrays
 from spdsl.arrays import Array, namespace, symmetric
-from spdsl.graphs import Count, PairSurvey, survey_pairs
+from spdsl.graphs import Count, PairGraph, PairSurvey, survey_pairs
 from spdsl.manifolds import MANIFOLDS, Manifold
 from spdsl.metrics import Metric, NotPositiveDefiniteError, get_metric
 from spdsl.objectives import CenteredAlignment, GraphEmbedding, Objective, PairAlignment
 from spdsl.progress import Progress
 from spdsl.solver import Problem, SolverResult, minimize
 from spdsl.stacks import MemoryStack
-from spdsl.validation import check_count, check_labels, check_spd
+from spdsl.validation import check_count, check_labels, check_number, check_spd
 
+CENTERINGS: dict[str, Callable[[PairGraph, np.ndarray, float], Objective]] = {
+    "graph": CenteredAlignment,
+    "pairs": PairAlignment,
+}
+SOLVER_OPTIONS = {"rule", "gradient_tol", "patience"}  # arguments of `minimize` that are no parameter of their own
+MIN_RANK = 1e-6  # smallest singular value of a start relative to the largest: its square must stay above rounding
 PREDICT_BLOCK = 256  # test matrices compared with all training matrices at once
 
 
@@ -44,29 +51,42 @@ def pairwise_sqdist(A: Any, B: Any = None, *, metric: str | Metric = "lem") -> A
     chosen = get_metric(metric)
     A = check_spd(A, name="A")
     if B is None:
-        factors = chosen.factor(A)
-        d2 = chosen.cross(factors, factors)
-        d2 = (d2 + d2.mT) / 2
-        index = namespace(d2).arange(d2.shape[0], device=d2.device)
-        d2[index, index] = 0.0
-        return d2
+        return _sqdist_within(chosen, A)
     B = arrays.like(check_spd(B, name="B"), A)
     if A.shape[-1] != B.shape[-1]:
-        raise ValueError(f"A holds {A.shape[-1]} x {A.shape[-1]} matrices and B {B.shape[-1]} x {B.shape[-1]} ones")
+        raise ValueError(
+            f"A holds {A.shape[-1]} x {A.shape[-1]} matrices and B {B.shape[-1]} x {B.shape[-1]}: pass one size"
+        )
     return chosen.sqdist(A, B)
+
+
+def _sqdist_within(metric: Metric, A: Array) -> Array:
+    """Squared distances of a stack to itself, exactly symmetric with a zero diagonal."""
+    factors = metric.factor(A)
+    d2 = metric.cross(factors, factors)
+    d2 = (d2 + d2.mT) / 2
+    index = namespace(d2).arange(d2.shape[0], device=d2.device)
+    d2[index, index] = 0.0
+    return d2
 
 
 class _SPDEstimator(BaseEstimator):
     """What all estimators on SPD stacks share: the check of X."""
 
-    def _check_X(self, X: Any, *, reset: bool = False) -> Array:
-        X = check_spd(X)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _check_X(self, X: Any, *, reset: bool = False, name: str = "X") -> Array:
+        X = check_spd(X, name=name)
         if reset:
             self.n_features_in_ = X.shape[-1]
         elif X.shape[-1] != self.n_features_in_:
             raise ValueError(
-                f"X holds {X.shape[-1]} x {X.shape[-1]} matrices, but {type(self).__name__} was fitted on "
-                f"{self.n_features_in_} x {self.n_features_in_} ones"
+                f"{name} holds {X.shape[-1]} x {X.shape[-1]} matrices, but {type(self).__name__} was fitted on "
+                f"{self.n_features_in_} x {self.n_features_in_} ones; pass matrices of that size, or fit again"
             )
         return X
 
@@ -95,21 +115,29 @@ class SPDNearestNeighbor(ClassifierMixin, _SPDEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Store the training matrices (n_matrices, n, n), factored for the metric, and their labels."""
         X = self._check_X(X, reset=True)
-        self.classes_, self._labels = check_labels(y, X.shape[0])
-        remedy = f" (there are {X.shape[0]} training matrices)"
-        check_count("n_neighbors", self.n_neighbors, low=1, high=X.shape[0], remedy=remedy)
+        classes, labels = check_labels(y, X.shape[0])
+        _check_neighbors(self.n_neighbors, X.shape[0])
+        return self._store(X, classes, labels, _first_copies(X))
+
+    def _store(self, X: Array, classes: np.ndarray, labels: np.ndarray, first: np.ndarray) -> Self:
+        """Keep checked matrices; `first` is the index of the first copy of each."""
+        self.classes_, self._labels, self._first = classes, labels, first
         self._factors = get_metric(self.metric).factor(X)
         return self
 
     def kneighbors(self, X: Any) -> tuple[Array, Array]:
         """Squared distances and indices (n_matrices, n_neighbors) of the nearest training matrices, nearest first."""
-        check_is_fitted(self)
-        X = self._check_X(X)
+        check_is_fitted(self, "_factors")
+        return self._nearest(self._check_X(X))
+
+    def _nearest(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
+        """`kneighbors` of matrices that need no check."""
         metric = get_metric(self.metric)
         train = tuple(arrays.like(part, X) for part in self._factors)
         found = []
         for start in range(0, X.shape[0], PREDICT_BLOCK):
             d2 = arrays.to_numpy(metric.cross(metric.factor(X[start : start + PREDICT_BLOCK]), train))
+            d2 = d2[:, self._first]  # copies tie exactly, where blocked products would round them apart
             # a stable sort sends ties to the first training sample
             order = np.argsort(d2, axis=1, kind="stable")[:, : self.n_neighbors]
             found.append((np.take_along_axis(d2, order, axis=1), order))
@@ -117,7 +145,10 @@ class SPDNearestNeighbor(ClassifierMixin, _SPDEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n_matrices,) of the matrices X (n_matrices, n, n)."""
-        _, index = self.kneighbors(X)
+        return self._vote(self.kneighbors(X)[1])
+
+    def _vote(self, index: np.ndarray) -> np.ndarray:
+        """The label that most of the neighbours (n_matrices, n_neighbors) have."""
         votes = self._labels[index]
         if self.n_neighbors == 1:
             return self.classes_[votes[:, 0]]
@@ -161,11 +192,13 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
         self. After Ctrl-C the best W so far is kept, `status_` is "interrupted", and KeyboardInterrupt goes on.
         """
         X = self._check_X(X, reset=True)
-        moved = arrays.to_device(X, self.device)
         self.classes_, labels = self._check_y(y, X.shape[0])
-        problem = self._problem(moved, labels)
-        result = self._minimize(problem, self._initial(moved))
-        self._settle(result, X, labels)
+        self._check_parameters(X.shape[0])
+        moved = arrays.to_device(X, self.device)
+        start = self._initial(moved)
+        problem, self.graph_ = self._problem(moved, labels)
+        self._keep(problem.objective)
+        self._settle(result := self._minimize(problem, start), X, labels)
         if result.status == "interrupted":
             raise KeyboardInterrupt
         return self
@@ -175,11 +208,14 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
 
         For use with any other optimiser. Each call reads the data once.
         """
-        X = arrays.to_device(check_spd(X), self.device)
+        X = check_spd(X)
         _, labels = self._check_y(y, X.shape[0])
-        problem = self._problem(X, labels)
+        self._check_parameters(X.shape[0])
+        X = arrays.to_device(X, self.device)
+        problem, _ = self._problem(X, labels)
 
         def function(W: Array) -> tuple[float, Array]:
+            W = arrays.detached(W)
             if W.ndim != 2 or W.shape[0] != X.shape[-1]:
                 raise ValueError(f"W must have shape ({X.shape[-1]}, n_components), got {tuple(W.shape)}")
             return problem.cost(W)
@@ -189,19 +225,41 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
     def _check_y(self, y: Any, n_matrices: int) -> tuple[np.ndarray, np.ndarray]:
         classes, labels = check_labels(y, n_matrices)
         if len(classes) < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 classes; y has 1 class, {classes[0]!r}")
+            raise ValueError(
+                f"{type(self).__name__} needs at least 2 classes, y has 1 class: every label is {classes[0]}"
+            )
         if len(classes) == n_matrices:
-            raise ValueError(f"every class has one sample: {type(self).__name__} needs two of some class to compare")
+            raise ValueError(f"every class has one sample: {type(self).__name__} needs two or more of some class")
         return classes, labels
 
-    def _problem(self, X: Array, labels: np.ndarray) -> Problem:
+    def _check_parameters(self, n_matrices: int) -> None:
+        """Complain about parameters before any long work."""
+        self._search_space()
+        check_count("max_iter", self.max_iter, low=0)
+        check_number("tol", self.tol, low=0.0)
+        _check_neighbors(self.n_neighbors, n_matrices)
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be a function of (history row, W), got {self.callback!r}")
+        if not isinstance(self.solver_options, dict | None):
+            raise ValueError(f"solver_options must be a dict or None, got {self.solver_options!r}")
+        unknown = set(self.solver_options or {}) - SOLVER_OPTIONS
+        if unknown:
+            names = ", ".join(map(repr, sorted(SOLVER_OPTIONS)))
+            raise ValueError(f"solver_options: unknown option {min(unknown)!r}; choose among {names}")
+
+    def _keep(self, objective: Objective) -> None:
+        """Keep what later calls need of the objective."""
+
+    def _problem(self, X: Array, labels: np.ndarray) -> tuple[Problem, PairGraph]:
         metric = get_metric(self.metric)
+        if bool(namespace(X).all(X[:1] == X)):
+            raise ValueError("all training matrices are equal: there is no distance to learn from; bring others")
         sizes = np.bincount(labels)
         within = min(sizes.min(), sizes.max() - 1) if self.n_within is None else self.n_within
         survey = survey_pairs(X, labels, metric, within, self.n_between)
-        self._survey = survey
+        graph = survey.graph
         objective = self._make_objective(survey, labels, metric)
-        return Problem(MemoryStack(X), metric, objective, arrays.like(survey.graph.i, X), arrays.like(survey.graph.j, X))
+        return Problem(MemoryStack(X), metric, objective, arrays.like(graph.i, X), arrays.like(graph.j, X)), graph
 
     def _search_space(self) -> Manifold:
         metric = get_metric(self.metric)
@@ -220,8 +278,8 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
         """The first W (n, m)."""
         n = X.shape[-1]
         xp = namespace(X)
+        m = self._n_components(n)
         if isinstance(self.init, str):
-            m = self._n_components(n)
             if self.init == "identity":
                 return xp.eye(n, m, dtype=X.dtype, device=X.device)
             if self.init == "pca":
@@ -232,13 +290,22 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
                 draw = check_random_state(self.random_state).standard_normal((n, m))
                 return arrays.like(np.linalg.qr(draw)[0], X)
             raise ValueError(f"init must be 'identity', 'pca', 'random' or an array (n, m), got {self.init!r}")
-        W = xp.astype(arrays.like(self.init, X), X.dtype)
-        wanted = self.n_components if self.n_components is not None else W.shape[-1]
-        if W.ndim != 2 or W.shape[0] != n or W.shape[1] != wanted:
-            raise ValueError(f"init must have shape ({n}, {wanted}), got {tuple(W.shape)}")
+        try:
+            if self.init is None:
+                raise TypeError
+            W = arrays.like(np.asarray(arrays.to_numpy(self.init), dtype=np.float64), X)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"init must be 'identity', 'pca', 'random' or an array (n, m), got {self.init!r}"
+            ) from error
+        m = m if self.n_components is not None or W.ndim != 2 else min(W.shape[1], n - 1)
+        if tuple(W.shape) != (n, m):
+            raise ValueError(f"init must have shape ({n}, {m}), got {tuple(W.shape)}")
+        if not bool(xp.all(xp.isfinite(W))):
+            raise ValueError("init contains NaN or infinity: it must be finite and of full column rank")
         w = xp.linalg.svdvals(W)
-        if not bool(xp.all(xp.isfinite(W))) or not float(w[-1]) > 1e-10 * float(w[0]):
-            raise ValueError("init must be finite and of full column rank")
+        if not float(w[-1]) > MIN_RANK * float(w[0]):
+            raise ValueError("init has dependent columns: it must be finite and of full column rank")
         return W + 0.0
 
     def _n_components(self, n: int) -> int:
@@ -250,7 +317,6 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
         return check_count("n_components", self.n_components, low=1, high=n - 1, remedy=remedy)
 
     def _minimize(self, problem: Problem, W: Array) -> SolverResult:
-        check_count("max_iter", self.max_iter, low=0)
         with Progress(self.max_iter, type(self).__name__) if self.verbose else _Quiet() as progress:
 
             def report(row: dict[str, float], W: Array) -> Any:
@@ -269,10 +335,7 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
                     **(self.solver_options or {}),
                 )
             except NotPositiveDefiniteError as error:
-                raise ValueError(
-                    f"W'XW is not positive definite to working precision at the start ({error}); the matrices are too "
-                    f"badly conditioned for metric {get_metric(self.metric).name!r}: add a ridge, e.g. regularize(X, 1e-3)"
-                ) from error
+                raise ValueError(f"W'XW at the start is not positive definite; {error}") from error
 
     def _settle(self, result: SolverResult, X: Array, labels: np.ndarray) -> None:
         """Take over the solver's result, and fit the classifier on the reduced training matrices."""
@@ -282,13 +345,15 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
         self.n_iter_ = len(result.history) - 1
         self.n_passes_ = result.passes
         self.status_, self.message_ = result.status, result.message
-        self.graph_ = self._survey.graph
-        del self._survey
+        # W'XW is not checked again: the solver has been there, and what is wrong with it is not wrong with X
         self.classifier_ = SPDNearestNeighbor(self.metric, n_neighbors=self.n_neighbors)
-        self.classifier_.fit(self._reduce(X), self.classes_[labels])
+        self.classifier_._store(self._reduce(X), self.classes_, labels, _first_copies(X))
+        self.classifier_.n_features_in_ = result.W.shape[-1]
         if result.status in ("max_iter", "rank", "unbounded") and self.max_iter > 0:
             remedy = (
-                "increase max_iter, or raise tol" if result.status == "max_iter" else "use manifold='grassmann', or SPDSL"
+                "increase max_iter, or raise tol"
+                if result.status == "max_iter"
+                else "use manifold='grassmann', or SPDSL"
             )
             warnings.warn(f"{type(self).__name__}: {result.message}; {remedy}", ConvergenceWarning, stacklevel=3)
 
@@ -300,16 +365,23 @@ class _LearnedReduction(TransformerMixin, ClassifierMixin, _SPDEstimator):
 
     def transform(self, X: Any) -> Array:
         """Reduced matrices `W'XW` (n_matrices, m, m)."""
-        check_is_fitted(self)
-        return self._reduce(self._check_X(X))
+        return self._transform(X)
+
+    def _transform(self, X: Any, name: str = "X") -> Array:
+        check_is_fitted(self, "components_")
+        return self._reduce(self._check_X(X, name=name))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n_matrices,): nearest neighbour under the learned distance."""
-        return self.classifier_.predict(self.transform(X))
+        reduced = self.transform(X)
+        return self.classifier_._vote(self.classifier_._nearest(reduced)[1])
 
     def sqdist(self, A: Any, B: Any = None) -> Array:
         """Learned squared distances between stacks of the original matrices, (a, b)."""
-        return pairwise_sqdist(self.transform(A), None if B is None else self.transform(B), metric=self.metric)
+        reduced, metric = self._transform(A, "A"), get_metric(self.metric)
+        if B is None:
+            return _sqdist_within(metric, reduced)
+        return metric.sqdist(reduced, arrays.like(self._transform(B, "B"), reduced))
 
 
 class SPDSL(_LearnedReduction):
@@ -408,22 +480,19 @@ class SPDSL(_LearnedReduction):
         self.verbose = verbose
 
     def _make_objective(self, survey: PairSurvey, labels: np.ndarray, metric: Metric) -> Objective:
-        self.beta_ = self._choose_beta(survey)
-        if self.centering == "graph":
-            return CenteredAlignment(survey.graph, labels, self.beta_)
-        if self.centering == "pairs":
-            return PairAlignment(survey.graph, labels, self.beta_)
-        raise ValueError(f"centering must be 'graph' or 'pairs', got {self.centering!r}")
+        beta = self.beta_scale / survey.mean_distance**2 if self.beta is None else self.beta
+        return CENTERINGS[self.centering](survey.graph, labels, float(beta))
 
-    def _choose_beta(self, survey: PairSurvey) -> float:
-        for name, value in (("beta", self.beta), ("beta_scale", self.beta_scale)):
-            if value is not None and not (np.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be positive and finite, got {value!r}")
+    def _check_parameters(self, n_matrices: int) -> None:
+        super()._check_parameters(n_matrices)
         if self.beta is not None:
-            return float(self.beta)
-        if not survey.mean_distance > 0:
-            raise ValueError("all training matrices are equal: there is no distance to learn from")
-        return float(self.beta_scale) / survey.mean_distance**2
+            check_number("beta", self.beta, low=0.0, above=True)
+        check_number("beta_scale", self.beta_scale, low=0.0, above=True)
+        if not isinstance(self.centering, str) or self.centering not in CENTERINGS:
+            raise ValueError(f"centering must be 'graph' or 'pairs', got {self.centering!r}")
+
+    def _keep(self, objective: Any) -> None:
+        self.beta_ = objective.beta
 
     def similarity(self, A: Any, B: Any = None) -> Array:
         """Learned similarities `exp(-beta d2)` between stacks of the original matrices, (a, b) (Eq. 6)."""
@@ -476,6 +545,23 @@ class SPDML(_LearnedReduction):
 
     def _make_objective(self, survey: PairSurvey, labels: np.ndarray, metric: Metric) -> Objective:
         return GraphEmbedding(survey.graph)
+
+
+def _first_copies(X: Array) -> np.ndarray:
+    """For every matrix the index of the first one equal to it."""
+    first = np.arange(X.shape[0])
+    _, group, size = np.unique(arrays.to_numpy(X[:, 0, :]), axis=0, return_inverse=True, return_counts=True)
+    seen: dict[bytes, int] = {}
+    for k in np.flatnonzero(
+        size[group.reshape(-1)] > 1
+    ).tolist():  # only where the first rows agree is the rest looked at
+        first[k] = seen.setdefault(blake2b(arrays.to_numpy(X[k]).tobytes()).digest(), k)
+    return first
+
+
+def _check_neighbors(n_neighbors: Any, n_matrices: int) -> None:
+    remedy = f" (there are {n_matrices} training matrices)"
+    check_count("n_neighbors", n_neighbors, low=1, high=n_matrices, remedy=remedy)
 
 
 class _Quiet:

@@ -106,17 +106,15 @@ class _Nearest:
 
 def _capacity(name: str, count: Count, available: np.ndarray) -> int | None:
     """Neighbours to keep per sample; None for all of them."""
-    if isinstance(count, str):
-        if count != "all":
-            raise ValueError(f"{name} must be a positive integer or 'all', got {count!r}")
+    if isinstance(count, str) and count == "all":
         return None
-    if count < 1 or int(count) != count:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise ValueError(f"{name} must be a positive integer or 'all', got {count!r}")
     if count > available.max():
         warnings.warn(
             f"{name}={count}, but no sample has more than {available.max()} such neighbours: all of them are used",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return None if count >= available.max() else int(count)
 

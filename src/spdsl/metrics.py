@@ -470,12 +470,18 @@ def get_metric(metric: str | Metric) -> Metric:
 class NotPositiveDefiniteError(ValueError):
     """A matrix met on the way is not positive definite to working precision."""
 
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}: matrices too badly conditioned for this metric in double precision; add a ridge, e.g. "
+            f"regularize(X, 1e-3)"
+        )
+
 
 def _positive(w: Array) -> Array:
     """Return eigenvalues as they are, or raise if one is not positive."""
     xp = namespace(w)
     if w.shape[0] and not bool(xp.all(w > 0)):
-        raise NotPositiveDefiniteError(f"smallest eigenvalue {float(xp.min(w)):.3g} is not positive")
+        raise NotPositiveDefiniteError(f"an eigenvalue came out as {float(xp.min(w)):.3g}")
     return w
 
 
@@ -492,7 +498,7 @@ def _cholesky(P: Array) -> Array:
     except Exception as error:  # numpy.linalg.LinAlgError, torch.linalg.LinAlgError: no common base class
         if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
             raise
-        raise NotPositiveDefiniteError("a Cholesky factorisation failed: a matrix is not positive definite") from error
+        raise NotPositiveDefiniteError("a Cholesky factorisation failed") from error
 
 
 def _logdet(L: Array) -> Array:

@@ -174,10 +174,10 @@ def minimize(
         history.append(row)
         return callback is not None and callback(row, state.W) is True
 
-    if record(0, 0.0, 1):
-        status = "callback"
-        max_iter = 0
     try:
+        if record(0, 0.0, 1):
+            status = "callback"
+            max_iter = 0
         for iteration in range(1, max_iter + 1):
             if state.gradient_norm * state.size <= gradient_tol * max(abs(state.value), 1e-300):
                 status = "gradient"

@@ -6,6 +6,7 @@ and what to do about it.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,12 @@ def regularize(X: Array, ridge: float = 1e-3) -> Array:
     -------
     (n_matrices, n, n), a new array.
     """
-    if not ridge >= 0:
-        raise ValueError(f"ridge must be zero or positive, got {ridge!r}")
+    check_number("ridge", ridge, low=0.0)
     X = as_stack(X)
     xp = namespace(X)
+    finite = xp.all(xp.isfinite(X), axis=(1, 2))
+    if not bool(xp.all(finite)):
+        raise ValueError(_not_finite("X", _first(~finite)))
     eye = xp.eye(X.shape[-1], dtype=X.dtype, device=X.device)
     return X + ridge * xp.linalg.trace(X)[:, None, None] * eye
 
@@ -72,19 +75,19 @@ def check_spd(X: Any, *, name: str = "X") -> Array:
 
 def as_stack(X: Any, *, name: str = "X") -> Array:
     """Return `X` as a real float64 array of shape (n_matrices, n, n), or raise."""
-    if not hasattr(X, "dtype") or not hasattr(X, "shape") or hasattr(X, "iloc"):
-        X = _from_sequence(X, name)
+    X = arrays.detached(X) if arrays.is_array(X) else _from_sequence(X, name)
+    if isinstance(X, np.ma.MaskedArray):
+        X = _unmasked(X, name)
     xp = namespace(X)
-    if xp.isdtype(X.dtype, "complex floating") if X.dtype != object else False:
+    if X.dtype != object and xp.isdtype(X.dtype, "complex floating"):
         raise ValueError(
             f"{name} is complex. Complex data not supported: pass real symmetric matrices, for instance the real form "
             f"[[Re, -Im], [Im, Re]] of Hermitian ones"
         )
     if X.dtype == object or not xp.isdtype(X.dtype, ("numeric", "bool")):
-        raise ValueError(f"{name} must hold numbers, got dtype {X.dtype}")
+        raise ValueError(f"{name} must hold numbers, got dtype {X.dtype}; convert it, e.g. {name}.astype(float)")
     if X.ndim != 3 or X.shape[1] != X.shape[2]:
-        hint = f"; for a single matrix pass {name}[None]" if X.ndim == 2 and X.shape[0] == X.shape[1] else ""
-        raise ValueError(f"{name} must have shape (n_matrices, n, n), got {tuple(X.shape)}{hint}")
+        raise ValueError(f"{name} must have shape (n_matrices, n, n), got {tuple(X.shape)}{_shape_hint(X, name)}")
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise ValueError(f"{name} has no matrices: its shape is {tuple(X.shape)}")
     return xp.astype(X, xp.float64, copy=False)
@@ -94,12 +97,24 @@ def check_labels(y: Any, n_matrices: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted classes and the labels as integers 0..c-1, or raise."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: this method learns from labels")
-    y = column_or_1d(arrays.to_numpy(y) if hasattr(y, "device") else np.asarray(y), warn=True)
+    if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
+        bad = int(np.flatnonzero(np.ma.getmaskarray(y))[0])
+        raise ValueError(f"y[{bad}] is masked; remove that sample or label it")
+    y = column_or_1d(arrays.to_numpy(y), warn=True)
     if len(y) != n_matrices:
-        raise ValueError(f"X has {n_matrices} matrices but y has {len(y)} labels (inconsistent numbers of samples)")
-    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
-        bad = int(np.flatnonzero(~np.isfinite(y))[0])
-        raise ValueError(f"y[{bad}] is {y[bad]}: Input contains NaN or infinity; remove that sample or label it")
+        raise ValueError(
+            f"X has {n_matrices} matrices but y has {len(y)} labels (inconsistent numbers of samples): "
+            f"pass one label per matrix"
+        )
+    if y.dtype.kind in "fO":
+        missing = [_is_missing(label) for label in y.tolist()]
+        if any(missing):
+            bad = missing.index(True)
+            raise ValueError(f"y[{bad}] is {y[bad]}, which is no label: remove that sample or label it")
+    if y.dtype.kind == "O":
+        kinds = {"a string" if isinstance(label, str) else "a number" for label in y.tolist()}
+        if len(kinds) > 1:
+            raise ValueError("y mixes strings and numbers, which have no common order: use labels of one kind")
     check_classification_targets(y)
     classes, labels = np.unique(y, return_inverse=True)
     return classes, labels
@@ -115,6 +130,46 @@ def check_count(name: str, value: Any, *, low: int, high: int | None = None, rem
     return int(value)
 
 
+def check_number(name: str, value: Any, *, low: float, above: bool = False) -> float:
+    """Return a finite real parameter, or raise if it is none or below `low` (or not above it)."""
+    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not real or not np.isfinite(value) or value < low or (above and value == low):
+        raise ValueError(f"{name} must be a finite number {'above' if above else 'of at least'} {low:g}, got {value!r}")
+    return float(value)
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, infinite, or what pandas writes for missing."""
+    return (
+        label is None
+        or type(label).__name__ in ("NAType", "NaTType")
+        or (isinstance(label, float) and not np.isfinite(label))
+    )
+
+
+def _not_finite(name: str, index: int) -> str:
+    return f"{name}[{index}] contains NaN or infinity: remove this sample, or find out where it went wrong"
+
+
+def _unmasked(X: np.ma.MaskedArray, name: str) -> np.ndarray:
+    """The plain array, if nothing in it is masked."""
+    masked = np.ma.getmaskarray(X)
+    if masked.any():
+        bad = int(np.argwhere(masked)[0][0])
+        raise ValueError(f"{name}[{bad}] has masked entries: remove this sample, or fill them, e.g. {name}.filled(...)")
+    return X.data
+
+
+def _shape_hint(X: Array, name: str) -> str:
+    """What to do about a stack of wrong shape, where the shape tells."""
+    if X.ndim != 2:
+        return ""
+    if X.shape[0] == X.shape[1]:
+        return f"; for a single matrix pass {name}[None]"
+    side = math.isqrt(X.shape[1])
+    return f"; for flattened matrices pass {name}.reshape(-1, {side}, {side})" if side**2 == X.shape[1] > 1 else ""
+
+
 def _from_sequence(X: Any, name: str) -> np.ndarray:
     """A NumPy array from lists, a data frame, or anything else that NumPy understands."""
     if hasattr(X, "toarray"):
@@ -122,10 +177,20 @@ def _from_sequence(X: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(X)
     except ValueError as error:
-        raise ValueError(f"{name} must have shape (n_matrices, n, n); its parts have different shapes") from error
-    if array.dtype == object:
-        raise ValueError(f"{name} must hold numbers in one shape (n_matrices, n, n), got an array of objects")
+        raise ValueError(f"{name} must have shape (n_matrices, n, n); {_odd_part(X, name)}") from error
+    if array.ndim == 0:
+        raise ValueError(f"{name} must be an array of shape (n_matrices, n, n), got {type(X).__name__}")
     return array
+
+
+def _odd_part(X: Any, name: str) -> str:
+    """The first part of a ragged sequence whose shape is not that of the first."""
+    try:
+        shapes = [np.shape(part) for part in X]
+        odd = next(k for k, shape in enumerate(shapes) if shape != shapes[0])
+    except (ValueError, TypeError, StopIteration):
+        return "its parts have different shapes"
+    return f"{name}[{odd}] has shape {shapes[odd]} where {name}[0] has {shapes[0]}; pass matrices of one size"
 
 
 def _check_block(block: Array, start: int, name: str, tolerance: float) -> str | None:
@@ -133,8 +198,7 @@ def _check_block(block: Array, start: int, name: str, tolerance: float) -> str |
     xp = namespace(block)
     finite = xp.all(xp.isfinite(block), axis=(1, 2))
     if not bool(xp.all(finite)):
-        k = _first(~finite)
-        return f"{name}[{start + k}] contains NaN or infinity: remove this sample, or find out where it went wrong"
+        return _not_finite(name, start + _first(~finite))
     size = xp.max(xp.abs(block), axis=(1, 2))
     if not bool(xp.all(size > 0)):
         k = _first(size == 0)
@@ -164,9 +228,11 @@ def _check_definite(unit: Array, size: Array, start: int, name: str) -> str | No
     for k in range(unit.shape[0]):
         w = xp.linalg.eigvalsh((unit[k] + unit[k].mT) / 2)
         if float(w[0]) <= limit * float(w[-1]):
+            precision = " to working precision" if float(w[0]) > 0 else ""
             return (
-                f"{name}[{start + k}] is not positive definite: smallest eigenvalue {float(w[0] * size[k]):.2g} against "
-                f"largest {float(w[-1] * size[k]):.2g}; add a ridge, e.g. regularize({name}, 1e-3)"
+                f"{name}[{start + k}] is not positive definite{precision}: smallest eigenvalue "
+                f"{float(w[0] * size[k]):.2g} against largest {float(w[-1] * size[k]):.2g}; "
+                f"add a ridge, e.g. regularize({name}, 1e-3)"
             )
     return None
 
