@@ -56,7 +56,9 @@ def main() -> None:
             seconds[name].append(took)
             passes = (model.n_passes_ - 1) / model.n_iter_
             trials = np.mean([row["trials"] for row in model.history_[1:]])
-            print(f"{name:26} {1000 * took:8.1f} ms   pairs {len(model.graph_):6}   passes {passes:.2f}   trials {trials:.2f}")
+            print(
+                f"{name:26} {1000 * took:8.1f} ms   pairs {len(model.graph_):6}   passes {passes:.2f}   trials {trials:.2f}"
+            )
         began = time.perf_counter()
         for _ in range(5):
             flat @ H

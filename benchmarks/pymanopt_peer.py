@@ -1,7 +1,7 @@
 """SPDSL's solver beside pymanopt's conjugate gradient on `PSDFixedRank`, same cost, same start, on an ETH-80-sized problem.
 
-    python benchmarks/pymanopt_peer.py            # 40 matrices of 401 x 401 (real ones where SPDSL_DATA is set), m = 40
-    python benchmarks/pymanopt_peer.py --tiny
+python benchmarks/pymanopt_peer.py            # 40 matrices of 401 x 401 (real ones where SPDSL_DATA is set), m = 40
+python benchmarks/pymanopt_peer.py --tiny
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import warnings
 
 import numpy as np
 import pymanopt
-from iteration import make
 from pymanopt.manifolds import PSDFixedRank
 from pymanopt.optimizers import ConjugateGradient
 from sklearn.exceptions import ConvergenceWarning
 
+from iteration import make
 from spdsl import SPDSL
 
 
@@ -43,7 +43,13 @@ def peer(model: SPDSL, X: np.ndarray, y: np.ndarray, W: np.ndarray, iterations: 
     began = time.perf_counter()
     result = ConjugateGradient(max_iterations=iterations, verbosity=0).run(problem, initial_point=W)
     seconds = time.perf_counter() - began
-    return {"value": result.cost, "iterations": result.iterations, "evaluations": count, "passes": count, "seconds": seconds}
+    return {
+        "value": result.cost,
+        "iterations": result.iterations,
+        "evaluations": count,
+        "passes": count,
+        "seconds": seconds,
+    }
 
 
 def ours(model: SPDSL, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
@@ -76,7 +82,9 @@ def main() -> None:
         source = "random covariances"
     m, iterations = (5, 20) if tiny else (40, 50)
     print(f"{source}: {X.shape[0]} matrices of {X.shape[1]} x {X.shape[1]}, m = {m}, {iterations} iterations")
-    print(f"{'metric':8}{'solver':10}{'final cost':>14}{'iterations':>12}{'evaluations':>13}{'passes over X':>15}{'seconds':>9}")
+    print(
+        f"{'metric':8}{'solver':10}{'final cost':>14}{'iterations':>12}{'evaluations':>13}{'passes over X':>15}{'seconds':>9}"
+    )
     for metric in ("lem", "stein"):
         W = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1], m)))[0]
         model = SPDSL(m, metric=metric, init=W, max_iter=iterations, tol=0.0)

@@ -459,7 +459,7 @@ def test_parameters_are_checked_before_the_data_are_surveyed(monkeypatch):
     def survey(*_):
         raise AssertionError("long work began")
 
-    monkeypatch.setattr("spdsl.estimators.survey_pairs", survey)
+    monkeypatch.setattr("spdsl.reduction.survey_pairs", survey)
     for wrong in (
         {"n_components": 9},
         {"tol": -1},

@@ -7,7 +7,8 @@ import time
 import numpy as np
 
 from spdsl.datasets import load_digit_sets
-from spdsl.estimators import SPDSL, SPDNearestNeighbor
+from spdsl.estimators import SPDSL
+from spdsl.neighbors import SPDNearestNeighbor
 from spdsl.progress import Progress
 
 METRICS = {"aim": "AIM", "stein": "Stein", "lem": "LEM"}

@@ -61,3 +61,16 @@ class Progress:
             left = (now - self._began) / self.done * (self.total - self.done)
             print(f"{self.title}: {self.done}/{self.total}, about {left:.0f} s left {note}".rstrip(), file=sys.stderr)
             self._last_line = now
+
+
+class Quiet:
+    """Stands in for a progress display when none is asked for."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def step(self, note: str = "") -> None:
+        """Show nothing."""

@@ -24,7 +24,9 @@ MAX_TRIALS = 12
 GROWTH = 4.0  # a step may grow at most by this from one trial to the next
 FIRST_STEP = 0.1  # length of the very first trial, relative to W
 REFRESH = 100  # iterations after which XW is computed from W again, against rounding drift
-MAX_STRETCH = 10.0  # one step is at most this long, relative to W: a trial further out says nothing about the descent here
+MAX_STRETCH = (
+    10.0  # one step is at most this long, relative to W: a trial further out says nothing about the descent here
+)
 MAX_SIZE = 1e4  # of W, relative to the start: no objective with a minimum goes there
 MAX_CONDITION = 1e8  # of W: beyond it W'XW loses all its digits in double precision
 
@@ -122,7 +124,7 @@ class Problem:
 
     def cost(self, W: Array) -> tuple[float, Array]:
         """Value and Euclidean gradient at W."""
-        evaluation = self.evaluate(self.stack.start(W))
+        evaluation = self.evaluate(self.stack.start(W + 0.0))  # a copy: the caller may change W in place
         return evaluation.value, self.stack.gradient(evaluation.S)
 
 
@@ -153,15 +155,15 @@ def minimize(
     rule: str = "hestenes-stiefel",
     callback: Callable[[dict[str, float], Array], Any] | None = None,
 ) -> SolverResult:
-    """Minimise the problem over the manifold from `W`.
+    """Minimise the problem over the manifold from `W`, a point on it.
 
-    Stops when `|grad| |W| <= gradient_tol`, when the relative decrease stays below `tol` for `patience` iterations, when
-    the line search finds no decrease along the negative gradient, when W is about to lose rank, after `max_iter`
-    iterations, or when `callback(row, W)` returns True. The value never increases.
+    Stops when `|grad| |W| <= gradient_tol |value|`, when the relative decrease stays below `tol` for `patience`
+    iterations, when the line search finds no decrease along the negative gradient, when W is about to lose rank or grows
+    without end, after `max_iter` iterations, or when `callback(row, W)` returns True. The value never increases.
     """
     if rule not in BETA_RULES:
         raise ValueError(f"unknown conjugate-gradient rule {rule!r}; choose one of {', '.join(BETA_RULES)}")
-    state = _State(problem, manifold, manifold.point(W))
+    state = _State(problem, manifold, W)
     size = state.size
     history: list[dict[str, float]] = []
     status, idle, began = "max_iter", 0, time.perf_counter()
@@ -236,7 +238,7 @@ class _State:
 
     def refresh(self) -> None:
         """Compute XW and P from W again."""
-        self.P = self.problem.stack.start(self.W)
+        self.P = self.problem.stack.refresh()
 
     def advance(self, rule: str) -> tuple[float, int] | None:
         """One iteration: direction, line search, step. None if not even the negative gradient goes down."""
