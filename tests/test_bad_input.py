@@ -425,7 +425,7 @@ OF_SPDSL = [
     ("beta", 0, f"beta {NOT_POSITIVE} 0"),
     ("beta", np.nan, f"beta {NOT_POSITIVE} nan"),
     ("beta", np.inf, f"beta {NOT_POSITIVE} inf"),
-    ("beta", "wide", f"beta {NOT_POSITIVE} 'wide'"),
+    ("beta", "wide", "beta must be 'reduced', 'original' or a positive number, got 'wide'"),
     ("beta_scale", 0.0, f"beta_scale {NOT_POSITIVE} 0.0"),
     ("beta_scale", None, f"beta_scale {NOT_POSITIVE} None"),
     ("centering", "rows", "centering must be 'graph' or 'pairs', got 'rows'"),
