@@ -338,3 +338,15 @@ def test_history_rows_are_complete(rng):
         assert set(row) == {"iteration", "value", "gradient_norm", "step", "trials", "seconds"}
         assert row["seconds"] >= 0
         assert (row["step"] > 0) == (k > 0)
+
+
+@pytest.mark.parametrize("metric", ["lem", "aim"])
+def test_scaling_a_large_w_back_changes_nothing_where_the_metric_is_scale_free(metric, monkeypatch):
+    W = start(np.random.default_rng(0))
+    plain = minimize(make_problem(np.random.default_rng(1), metric), W, MANIFOLDS["psd"], max_iter=25, tol=0)
+    monkeypatch.setattr("spdsl.solver.MAX_SIZE", 1.001)
+    scaled = minimize(make_problem(np.random.default_rng(1), metric), W, MANIFOLDS["psd"], max_iter=25, tol=0)
+    assert np.linalg.norm(scaled.W) <= 1.001 * np.linalg.norm(W) < np.linalg.norm(plain.W)
+    assert scaled.value == pytest.approx(plain.value, rel=1e-3)
+    assert scaled.status == plain.status
+    assert all(after <= before for before, after in pairwise([row["value"] for row in scaled.history]))

@@ -51,13 +51,14 @@ def table(results: dict[str, dict[str, list[float]]]) -> str:
     head = f"{'metric':<8}{'plain nearest neighbour':>26}{'SPDSL':>16}{'gain':>8}{'fit':>10}"
     lines = [head, "-" * len(head)]
     for metric, rows in results.items():
-        plain, learned, seconds = np.array(rows["plain"]), np.array(rows["learned"]), np.mean(rows["seconds"])
-        lines.append(
-            f"{METRICS[metric]:<8}{f'{plain.mean():.1f} ± {plain.std(ddof=1):.1f}':>26}"
-            f"{f'{learned.mean():.1f} ± {learned.std(ddof=1):.1f}':>16}{np.mean(learned - plain):>+8.1f}"
-            f"{seconds:>8.2f} s"
-        )
+        gain, seconds = np.mean(rows["learned"]) - np.mean(rows["plain"]), np.mean(rows["seconds"])
+        plain, learned = (_mean_and_deviation(rows[key]) for key in ("plain", "learned"))
+        lines.append(f"{METRICS[metric]:<8}{plain:>26}{learned:>16}{gain:>+8.1f}{seconds:>8.2f} s")
     return "\n".join(lines)
+
+
+def _mean_and_deviation(values: list[float]) -> str:
+    return f"{np.mean(values):.1f}" + (f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else "")
 
 
 def main(n_splits: int = 10) -> None:

@@ -27,7 +27,7 @@ REFRESH = 100  # iterations after which XW is computed from W again, against rou
 MAX_STRETCH = (
     10.0  # one step is at most this long, relative to W: a trial further out says nothing about the descent here
 )
-MAX_SIZE = 1e4  # of W, relative to the start: no objective with a minimum goes there
+MAX_SIZE = 1e4  # of W, relative to the start: no objective with a minimum goes there, if it depends on the size at all
 MAX_CONDITION = 1e8  # of W: beyond it W'XW loses all its digits in double precision
 
 
@@ -195,8 +195,10 @@ def minimize(
                 status = "rank"
                 break
             if state.size > MAX_SIZE * size:
-                status = "unbounded"
-                break
+                if not problem.metric.scale_free:
+                    status = "unbounded"
+                    break
+                state.scale(size / state.size)
             if stopped:
                 status = "callback"
                 break
@@ -220,6 +222,7 @@ class _State:
         self.P = problem.stack.start(W)
         self._settle(problem.evaluate(self.P))
         self.H: Array | None = None
+        self.old_g: Array = self.g
         self.step = 0.0
         self.slope = 0.0
 
@@ -239,6 +242,16 @@ class _State:
     def refresh(self) -> None:
         """Compute XW and P from W again."""
         self.P = self.problem.stack.refresh()
+
+    def scale(self, factor: float) -> None:
+        """Move to `factor W` where the objective is the same: tangent vectors grow with W, gradients shrink."""
+        self.W = self.problem.stack.scale(factor)
+        self.P = self.P * factor**2
+        self.size *= factor
+        self.g, self.old_g = self.g / factor, self.old_g / factor
+        self.gradient_norm /= factor
+        if self.H is not None:
+            self.H = self.H * factor
 
     def advance(self, rule: str) -> tuple[float, int] | None:
         """One iteration: direction, line search, step. None if not even the negative gradient goes down."""

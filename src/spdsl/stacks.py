@@ -24,6 +24,9 @@ class Stack(Protocol):
     def step(self, t: float, right: Array | None = None) -> Array:
         """Set `W <- (W + tH) right` and XW with it, return W. No pass over the data."""
 
+    def scale(self, factor: float) -> Array:
+        """Multiply W and XW by a number, return W. No pass over the data."""
+
     def gradient(self, S: Array) -> Array:
         """Return `2 sum_i X_i W S_i` (n, m). No pass over the data."""
 
@@ -58,6 +61,11 @@ class MemoryStack:
         if right is not None:
             self.W = self.W @ right
             self.XW = self.XW @ right
+        return self.W
+
+    def scale(self, factor: float) -> Array:
+        self.W = self.W * factor
+        self.XW *= factor
         return self.W
 
     def gradient(self, S: Array) -> Array:
