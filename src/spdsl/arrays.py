@@ -108,7 +108,7 @@ def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *,
     if threaded and count * item_bytes > BLOCK_BYTES // 16:
         per_block = min(per_block, -(-count // workers))
     slices = [slice(start, min(start + per_block, count)) for start in range(0, count, per_block)]
-    if workers == 1 or len(slices) == 1:
+    if workers == 1 or len(slices) <= 1:
         yield from map(function, slices)
         return
     with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(min(workers, len(slices))) as pool:
