@@ -17,8 +17,8 @@ _MAX_PARENTS = 3  # how far above a clip its skeleton is looked for
 def read_amc(path: str | Path, skeleton: str | Path | Skeleton | None = None, *, step: int = 1) -> np.ndarray:
     """Joint positions of a motion clip, by forward kinematics.
 
-    A bone turns by `L = C M C'`, where C is its axis from the skeleton and M its angles in the clip; with G the product of
-    all L from the root down to the bone, its far end lies at `p_parent + G offset`.
+    A bone turns by `L = C M C'`, where C is its axis from the skeleton and M its angles in the clip; with G the product
+    of all L from the root down to the bone, its far end lies at `p_parent + G offset`.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def find_skeleton(path: str | Path) -> Path:
 
 
 def _read_channels(path: Path, skeleton: Skeleton) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Per bone its angles (frames, channels) in radians, and the root's six channels (frames, 6) in the file's order."""
+    """Per bone its angles (frames, channels) in radians, and the root's channels (frames, 6) in the file's order."""
     lines = read_text(path, MAX_BYTES, "a clip").split("\n")
     start, degrees = _header(lines, path)
     widths = {bone.name: len(bone.channels) for bone in (skeleton.root, *skeleton.bones) if bone.channels}
@@ -149,9 +149,10 @@ def _explain(lines: list[str], widths: dict[str, int], first: int, path: Path) -
                     f"{where}: {name[:40]!r} is no moving bone of the skeleton; is it the right skeleton?"
                 )
             if len(tokens) - 1 != widths[name] or name in seen:
+                times = "twice in a frame" if name in seen else "once"
                 raise FeatureError(
-                    f"{where}: bone {name!r} has {len(tokens) - 1} values{' twice' if name in seen else ''}, the skeleton "
-                    f"says {widths[name]} once; the skeleton is another's or the file is damaged"
+                    f"{where}: bone {name!r} has {len(tokens) - 1} values, {times}; the skeleton says {widths[name]}, once; "
+                    "the skeleton is another's or the file is damaged"
                 )
             if not all(_is_number(token) for token in tokens[1:]):
                 raise FeatureError(f"{where}: {' '.join(tokens[1:])[:60]!r} are not finite numbers")

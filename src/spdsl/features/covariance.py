@@ -19,8 +19,8 @@ RIDGE = 1e-3  # the paper's delta, as a fraction of the trace
 class StreamingCovariance:
     """Mean and covariance of samples that arrive in chunks; memory is `d x d` however many arrive.
 
-    Chunks are merged by the pairwise update of Chan, Golub and LeVeque: no sum of raw squares is ever formed, so nothing
-    cancels when the mean is large against the spread.
+    Chunks are merged by the pairwise update of Chan, Golub and LeVeque: no sum of raw squares is ever formed, so
+    nothing cancels when the mean is large against the spread.
 
     Attributes
     ----------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,15 @@ class FaceTrack:
 
     def summary(self) -> str:
         """One line for a report."""
-        return f"{self.frames} frames: face detected in {self.detected}, filled in {self.filled}, missing in {self.missing}"
+        counts = f"detected in {self.detected}, filled in {self.filled}, missing in {self.missing}"
+        return f"{self.frames} frames: face {counts}"
 
 
 def track_face(path: str | Path, *, max_gap: int = 10, truncated: str = "error") -> FaceTrack:
     """Find and follow the most prominent face of a clip.
 
-    Every frame goes through OpenCV's Haar cascade for frontal faces. Detections are linked to the nearest one in the frames
-    before; of the resulting tracks the one with the most face area over time is kept, and with it those that do not
+    Every frame goes through OpenCV's Haar cascade for frontal faces. Detections are linked to the nearest one in the
+    frames before; of the resulting tracks the one with the most face area over time is kept, and with it those that do not
     overlap it in time (after a cut, or a long turn of the head). Gaps of up to `max_gap` frames are interpolated.
 
     Parameters
@@ -104,7 +106,7 @@ def _cascade() -> Any:
     return cascade
 
 
-# -------------------------------------------------------------------------------------------------------------- tracking
+# ------------------------------------------------------------------------------------------------------------ tracking
 
 
 def link_faces(detections: Sequence[Sequence[Box]], *, max_gap: int = 10) -> FaceTrack:
@@ -121,8 +123,8 @@ def link_faces(detections: Sequence[Sequence[Box]], *, max_gap: int = 10) -> Fac
             else:
                 tracks.append({number: box})
     chosen = _choose(tracks)
-    boxes = _fill_gaps(chosen, max_gap)
-    return FaceTrack(boxes, len(detections), len(chosen), len(boxes) - len(chosen))
+    filled = _fill_gaps(chosen, max_gap)
+    return FaceTrack(filled, len(detections), len(chosen), len(filled) - len(chosen))
 
 
 def _distance(a: Box, b: Box) -> float:
@@ -151,7 +153,7 @@ def _fill_gaps(boxes: dict[int, Box], max_gap: int) -> dict[int, Box]:
     """Interpolate boxes over short gaps, but never across a jump to another place."""
     filled = dict(boxes)
     numbers = list(boxes)
-    for a, b in zip(numbers, numbers[1:], strict=False):
+    for a, b in pairwise(numbers):
         if 1 < b - a <= max_gap + 1 and _close(boxes[a], boxes[b]):
             for number in range(a + 1, b):
                 t = (number - a) / (b - a)
@@ -160,7 +162,7 @@ def _fill_gaps(boxes: dict[int, Box], max_gap: int) -> dict[int, Box]:
     return dict(sorted(filled.items()))
 
 
-# ------------------------------------------------------------------------------------------------------- crops and matrix
+# ---------------------------------------------------------------------------------------------------- crops and matrix
 
 
 def crop_face(frame: np.ndarray, box: Box, size: int = 20) -> np.ndarray:

@@ -78,8 +78,8 @@ def read_tracks(
     Parameters
     ----------
     path : str or Path
-        `.amc` (with its skeleton), `.c3d` (markers), `.csv`, `.tsv`, `.txt` (a row a frame: x, y, z of each joint in turn;
-        one header line allowed), or `.npy` of shape (frames, joints, 3) or (frames, 3 * joints).
+        `.amc` (with its skeleton), `.c3d` (markers), `.csv`, `.tsv`, `.txt` (a row a frame: x, y, z of each joint in
+        turn; one header line allowed), or `.npy` of shape (frames, joints, 3) or (frames, 3 * joints).
     skeleton : str or Path, optional
         ASF file of an AMC clip; by default found by its name.
     gaps : {"error", "interpolate", "drop"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ class Kind:
     """
 
     suffixes: tuple[str, ...]
+    function: Callable[..., Any]  # whose keyword arguments are the options
     extract: Callable[..., tuple[np.ndarray, str]]
     version: int = 1
     folders: bool = False  # whether a folder of images is one sample
@@ -55,11 +57,11 @@ def _signals(path: Path, **options: Any) -> tuple[np.ndarray, str]:
 
 
 KINDS: dict[str, Kind] = {
-    "faces": Kind(VIDEO_SUFFIXES, _faces, folders=True),
-    "materials": Kind(IMAGE_SUFFIXES, _materials),
-    "regions": Kind(IMAGE_SUFFIXES, _regions),
-    "motion": Kind(MOTION_SUFFIXES, _motion),
-    "signals": Kind(SIGNAL_SUFFIXES, _signals),
+    "faces": Kind(VIDEO_SUFFIXES, face_covariance, _faces, folders=True),
+    "materials": Kind(IMAGE_SUFFIXES, material_covariance, _materials),
+    "regions": Kind(IMAGE_SUFFIXES, region_covariance, _regions),
+    "motion": Kind(MOTION_SUFFIXES, motion_covariance, _motion),
+    "signals": Kind(SIGNAL_SUFFIXES, signal_file_covariance, _signals),
 }
 
 
@@ -81,6 +83,15 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r}: choose from {', '.join(KINDS)}")
+        unknown = set(self.options) - set(self._defaults())
+        if unknown:
+            raise TypeError(
+                f"{self.kind} has no option {min(unknown)!r}; its options are {', '.join(self._defaults())}"
+            )
+
+    def _defaults(self) -> dict[str, Any]:
+        parameters = inspect.signature(KINDS[self.kind].function).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -93,8 +104,9 @@ class Recipe:
         return KINDS[self.kind].folders
 
     def text(self) -> str:
-        """The recipe as one line of JSON."""
-        options = {name: value if _plain(value) else str(value) for name, value in self.options.items()}
+        """The recipe as one line of JSON, defaults spelled out: a default that changes is another recipe."""
+        full = self._defaults() | dict(self.options)
+        options = {name: value if _plain(value) else str(value) for name, value in full.items()}
         return json.dumps({"kind": self.kind, "version": KINDS[self.kind].version, **options}, sort_keys=True)
 
     def key(self) -> str:
