@@ -74,8 +74,6 @@ def materials(
     output: Output = Path("stack.npz"),
     labels: Labels = "folder",
     descriptor: Descriptor = "sift",
-        "sift"
-    ),
     size: Annotated[int, typer.Option(min=16, help="Images are resized to this side (sift).")] = 400,
     step: Annotated[int, typer.Option(min=1, help="Pixels between descriptors (sift).")] = 4,
     patch: Annotated[int, typer.Option(min=4, help="Side of a descriptor's window (sift).")] = 16,

@@ -151,8 +151,8 @@ def _explain(lines: list[str], widths: dict[str, int], first: int, path: Path) -
             if len(tokens) - 1 != widths[name] or name in seen:
                 times = "twice in a frame" if name in seen else "once"
                 raise FeatureError(
-                    f"{where}: bone {name!r} has {len(tokens) - 1} values, {times}; the skeleton says {widths[name]}, once; "
-                    "the skeleton is another's or the file is damaged"
+                    f"{where}: bone {name!r} has {len(tokens) - 1} values, {times}; "
+                    f"the skeleton says {widths[name]}, once; the skeleton is another's or the file is damaged"
                 )
             if not all(_is_number(token) for token in tokens[1:]):
                 raise FeatureError(f"{where}: {' '.join(tokens[1:])[:60]!r} are not finite numbers")
