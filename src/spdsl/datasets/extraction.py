@@ -101,7 +101,7 @@ def _do(task: Task) -> Outcome:
     root, sample, part, recipe = task
     try:
         matrices, note = recipe(root / sample)
-        with written_whole(part) as file:
+        with written_whole(part, durable=False) as file:
             np.savez(file, X=matrices, note=np.array(note))
         return Outcome(sample, part, note)
     except ImportError:
@@ -243,7 +243,7 @@ def restore_parts(
     at = 0
     for name, count, note in zip(parts, counts, notes, strict=True):
         if not (store / name).exists():
-            with written_whole(store / name) as file:
+            with written_whole(store / name, durable=False) as file:
                 np.savez(file, X=X[at : at + count], note=np.array(note))
         at += count
 

@@ -13,6 +13,8 @@ from typing import IO
 from spdsl.features.images import IMAGE_SUFFIXES, frame_files, natural_key
 from spdsl.features.recipes import Recipe
 
+INDEX = "spdsl-index.json"  # names a folder as one of our caches
+
 
 def find_samples(folder: str | Path, recipe: Recipe) -> list[Path]:
     """Every sample under `folder` that the recipe takes, relative to it, in natural order of name.
@@ -40,6 +42,9 @@ def _walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
             folders.clear()
             continue
         seen.add((status.st_dev, status.st_ino))
+        if INDEX in files:  # a cache that was put among the data
+            folders.clear()
+            continue
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield Path(at), folders, [name for name in files if not name.startswith(".")]
 
@@ -59,15 +64,19 @@ def fingerprint(root: Path, sample: Path, recipe: Recipe) -> str:
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file that appears under its name only when it is complete; on an error nothing stays behind."""
+def written_whole(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
+    """A binary file that appears under its name only when it is complete; on an error nothing stays behind.
+
+    `durable` also waits until the disk has it, against a loss of power; that costs milliseconds a file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "w+b") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path)
     except BaseException:

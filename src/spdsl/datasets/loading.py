@@ -23,7 +23,7 @@ from spdsl.datasets.extraction import (
     restore_parts,
     write_stack,
 )
-from spdsl.datasets.files import find_samples, fingerprint, written_whole
+from spdsl.datasets.files import INDEX, find_samples, fingerprint, written_whole
 from spdsl.datasets.protocol import Protocol
 from spdsl.features.errors import FeatureError
 from spdsl.features.recipes import Recipe
@@ -117,10 +117,12 @@ def load_folder(
     samples, labels, skipped = label_samples(folder, recipe, label, source)
     names = {sample: f"{fingerprint(folder, sample, recipe)}.npz" for sample in samples}
     with _place(cache, folder, recipe) as place:
-        index = _read_index(place)
+        index, X = _read(place)
         if index is None or index["parts"] != list(names.values()):
-            index = _build(place, folder, list(names), recipe, index, jobs, errors, progress)
-        X = np.load(place / "stack.npy", mmap_mode="c" if index["files"] and cache is not False else None)
+            _build(place, folder, list(names), recipe, jobs, errors, progress)
+            index, X = _read(place)
+        assert index is not None
+        X = np.array(X) if cache is False else X  # a temporary folder is about to go
     skipped |= index["skipped"]
     if errors == "raise" and skipped:
         raise FeatureError(next(iter(skipped.values())))
@@ -183,13 +185,17 @@ def _place(cache: Cache, folder: Path, recipe: Recipe) -> Iterator[Path]:
         yield cache_folder(cache, folder, recipe)
 
 
-def _read_index(place: Path) -> dict[str, Any] | None:
-    """The index of a finished cache; it is written last, so that where it is, the stack is too."""
+def _read(place: Path) -> tuple[dict[str, Any] | None, np.ndarray]:
+    """Index and stack of a finished cache; the index is written last, so that where it is, the stack is too."""
     try:
-        index = json.loads((place / "index.json").read_text(encoding="utf-8"))
-        return index if set(index) >= {"parts", "files", "counts", "notes", "skipped", "used"} else None
-    except (OSError, ValueError):
-        return None
+        index = json.loads((place / INDEX).read_text(encoding="utf-8"))
+        X = np.load(place / "stack.npy", mmap_mode="c" if index["files"] else None)
+        whole = set(index) >= {"parts", "files", "counts", "notes", "skipped", "used"} and len(X) == sum(
+            index["counts"]
+        )
+        return (index, X) if whole else (None, X)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None, np.empty(0)  # none there, or damaged by something else than us: it is built again
 
 
 def _build(
@@ -197,15 +203,14 @@ def _build(
     folder: Path,
     samples: list[Path],
     recipe: Recipe,
-    old: dict[str, Any] | None,
     jobs: int,
     errors: Errors,
     progress: Progress | None,
-) -> dict[str, Any]:
+) -> None:
     """Extract what is not there yet, stack it, write stack and index."""
     store = place / "parts"
-    if old is not None and old["files"] and (place / "stack.npy").exists():
-        X = np.load(place / "stack.npy", mmap_mode="r")
+    old, X = _read(place)
+    if old is not None:
         restore_parts(store, X, old["used"], old["counts"], old["notes"])
     outcomes = extract(folder, samples, recipe, store, jobs=jobs, progress=progress)
     good, bad = common_shape(outcomes)
@@ -222,7 +227,6 @@ def _build(
         "notes": [outcome.note for outcome in good],
         "skipped": {outcome.sample.as_posix(): outcome.error for outcome in bad},
     }
-    with written_whole(place / "index.json") as file:
+    with written_whole(place / INDEX) as file:
         file.write(json.dumps(index).encode())
     discard(store)
-    return index

@@ -34,7 +34,7 @@ class Protocol:
             needed = (self.train or 1) + (self.test or 0)
             if len(rows) < needed:
                 raise ValueError(
-                    f"class {name!r} has {len(rows)} samples, the protocol takes {needed}; leave the class out, or use "
+                    f"class {str(name)!r} has {len(rows)} samples, the protocol takes {needed}; leave the class out, or use "
                     "Protocol(train=..., test=None)"
                 )
         rng = np.random.default_rng(seed)

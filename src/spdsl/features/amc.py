@@ -73,7 +73,7 @@ def _read_channels(path: Path, skeleton: Skeleton) -> tuple[dict[str, np.ndarray
     lines = read_text(path, MAX_BYTES, "a clip").split("\n")
     start, degrees = _header(lines, path)
     widths = {bone.name: len(bone.channels) for bone in (skeleton.root, *skeleton.bones) if bone.channels}
-    lines = [line for line in lines[start:] if not line.startswith("#")]
+    lines = ["" if line.startswith("#") else line for line in lines[start:]]
     values = _regular(lines, widths)
     if values is None:
         _explain(lines, widths, start + 1, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
@@ -133,7 +134,7 @@ def _as_rows(samples: np.ndarray) -> np.ndarray:
         raise FeatureError(f"samples have shape {samples.shape}: expected (n, d), one sample a row")
     if samples.dtype.kind not in "biuf":
         raise FeatureError(f"samples have dtype {samples.dtype}: expected real numbers")
-    return samples.reshape(len(samples), -1).astype(np.float64, copy=False)
+    return samples.reshape(len(samples), math.prod(samples.shape[1:])).astype(np.float64, copy=False)
 
 
 def _chunks(samples: np.ndarray | Iterable[np.ndarray], rows: int = 4096) -> Iterator[np.ndarray]:

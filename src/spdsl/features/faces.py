@@ -60,7 +60,7 @@ def track_face(path: str | Path, *, max_gap: int = 10, truncated: str = "error")
 
     Every frame goes through OpenCV's Haar cascade for frontal faces. Detections are linked to the nearest one in the
     frames before; of the resulting tracks the one with the most face area over time is kept, and with it those
-    that do not overlap it in time (after a cut, or a long turn of the head). Gaps of up to `max_gap` frames are interpolated.
+    that do not overlap it in time (after a cut, or a long turn of the head). Gaps of up to `max_gap` frames are filled.
 
     Parameters
     ----------
