@@ -1,6 +1,6 @@
 """Figures of the feature extractors on real data: accuracy of plain log-Euclidean neighbours, errors, speed, memory.
 
-Run with the folder of the data in SPDSL_DATA:  python benchmarks/features_figures.py [mocap] [materials] [sets] [stream]
+With the folder of the data in SPDSL_DATA: python benchmarks/features_figures.py [mocap] [materials] [sets] [stream]
 """
 
 from __future__ import annotations

@@ -101,11 +101,11 @@ WORDS = [
 
 
 def mutate(rng: random.Random, data: bytes) -> bytes:
-    """One to four random injuries: flipped bytes, lost or doubled pieces, lines swapped, absurd tokens put in."""
+    """One to three random injuries: other digits, bytes, lost or doubled pieces, swapped lines, absurd tokens."""
     out = bytearray(data)
-    for _ in range(rng.randint(1, 4)):
+    for _ in range(rng.randint(1, 3)):
         at, length = rng.randrange(len(out) + 1), rng.randint(1, 200)
-        kind = rng.randrange(6)
+        kind = rng.randrange(7)
         if kind == 0 and out:
             out[at % len(out)] = rng.randrange(256)
         elif kind == 1:
@@ -119,6 +119,10 @@ def mutate(rng: random.Random, data: bytes) -> bytes:
             i, j = rng.randrange(len(lines)), rng.randrange(len(lines))
             lines[i], lines[j] = lines[j], lines[i]
             out = bytearray(b"\n".join(lines))
+        elif kind == 5:
+            digits = [k for k, byte in enumerate(out) if 48 <= byte <= 57]
+            for k in rng.sample(digits, min(3, len(digits))):
+                out[k] = rng.randrange(48, 58)
         else:
             tokens = bytes(out).split(b" ")
             tokens[rng.randrange(len(tokens))] = rng.choice(WORDS)

@@ -40,7 +40,7 @@ def files_under(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
-# ------------------------------------------------------------------------------------------------------------- protocol
+# ---------------------------------------------------------------------------------------------------------- protocol
 
 
 def test_protocol_draws_per_class_without_overlap():
@@ -68,7 +68,7 @@ def test_small_class_is_named():
         next(Protocol(train=3, test=6).splits(np.array(["a"] * 9 + ["b"] * 2)))
 
 
-# -------------------------------------------------------------------------------------------------- the papers' datasets
+# ----------------------------------------------------------------------------------------------- the papers' datasets
 
 
 @pytest.mark.data
@@ -136,7 +136,7 @@ def test_missing_and_wrong_folders_say_what_was_expected_and_where_it_is(tmp_pat
         loader(tmp_path)
 
 
-# ------------------------------------------------------------------------------------------------------------ own folders
+# --------------------------------------------------------------------------------------------------------- own folders
 
 
 def test_generic_folders(tmp_path):
@@ -206,7 +206,7 @@ def test_ten_thousand_files(tmp_path):
     assert time.perf_counter() - start < max(2.0, first / 4)
 
 
-# ------------------------------------------------------------------------------------------------------------- the cache
+# ---------------------------------------------------------------------------------------------------------- the cache
 
 
 def test_second_load_computes_nothing_and_a_changed_file_only_itself(tmp_path):
@@ -278,7 +278,7 @@ def test_loaded_stack_can_be_changed_without_touching_the_cache(tmp_path):
     np.testing.assert_array_equal(load_mocap_folder(tmp_path / "m").X, kept)
 
 
-# ------------------------------------------------------------------------------------------------------------- load_spd
+# ---------------------------------------------------------------------------------------------------------- load_spd
 
 
 @pytest.fixture
@@ -298,12 +298,14 @@ def test_ready_made_stacks_from_every_format(tmp_path, stack):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["group/X"] = X
         file["y"] = y
-    with h5py.File(tmp_path / "v73.mat", "w") as file:
+    with h5py.File(tmp_path / "v73.mat", "w", userblock_size=512) as file:
         file["X"] = X.transpose(1, 2, 0).T
         file["labels"] = y
+    with open(tmp_path / "v73.mat", "r+b") as block:  # what MATLAB writes in front: text, then version 2.0, byte order
+        block.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM")
     rows, columns = np.triu_indices(4)
     np.savez(tmp_path / "triu.npz", triu=X[:, rows, columns], y=y)
-    for name in ("a.npz", "a.npy", "a.mat", "a.h5", "triu.npz"):
+    for name in ("a.npz", "a.npy", "a.mat", "a.h5", "v73.mat", "triu.npz"):
         loaded, labels = load_spd(tmp_path / name)
         np.testing.assert_allclose(loaded, X)
         assert (labels is None) == (name == "a.npy")
@@ -312,7 +314,7 @@ def test_ready_made_stacks_from_every_format(tmp_path, stack):
 
 
 def test_stack_files_that_hold_something_else_are_refused(tmp_path, stack):
-    X, y = stack
+    X, _ = stack
     np.savez(tmp_path / "two.npz", A=X, B=X)
     with pytest.raises(FeatureError, match=r"two\.npz: several stacks: name one with X=.*A \(6, 4, 4\)"):
         load_spd(tmp_path / "two.npz")

@@ -98,7 +98,7 @@ def test_damaged_video_is_named(tmp_path, clip):
 
 
 def test_one_frame_and_constant_clips_are_refused(tmp_path):
-    with pytest.raises(FeatureError, match="one.avi: too few faces"):
+    with pytest.raises(FeatureError, match=r"one\.avi: too few faces"):
         face_covariance(write_video(tmp_path / "one.avi", [True]), min_faces=1)
     folder = tmp_path / "still"
     folder.mkdir()

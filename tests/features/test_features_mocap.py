@@ -42,7 +42,7 @@ def test_joints_come_in_the_order_of_the_reference(data):
 
 
 def test_kinematics_by_hand(tmp_path):
-    # first frame: root turned by -10 about y, then 5 about z; the leg's own angles are zero. Lengths are divided by 0.5.
+    # first frame: root turned by -10 about y, then 5 about z; all else is at rest. Lengths are divided by 0.5.
     joints = read_amc(write_pair(tmp_path))
     assert joints.shape == (12, 4, 3)
     a, b = np.radians(-10), np.radians(5)
@@ -163,7 +163,7 @@ def test_arbitrary_text_is_refused(tmp_path_factory, asf, amc):
         read_amc(folder / "a_b.amc")
 
 
-# --------------------------------------------------------------------------------------------------------- other formats
+# ------------------------------------------------------------------------------------------------------ other formats
 
 
 @pytest.fixture

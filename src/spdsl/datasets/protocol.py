@@ -34,8 +34,8 @@ class Protocol:
             needed = (self.train or 1) + (self.test or 0)
             if len(rows) < needed:
                 raise ValueError(
-                    f"class {str(name)!r} has {len(rows)} samples, the protocol takes {needed}; leave the class out, or use "
-                    "Protocol(train=..., test=None)"
+                    f"class {str(name)!r} has {len(rows)} samples, the protocol takes {needed}; leave the class out, "
+                    "or use Protocol(train=..., test=None)"
                 )
         rng = np.random.default_rng(seed)
         for _ in range(self.draws):

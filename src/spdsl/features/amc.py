@@ -41,7 +41,8 @@ def read_amc(path: str | Path, skeleton: str | Path | Skeleton | None = None, *,
     if not isinstance(skeleton, Skeleton):
         skeleton = read_asf(find_skeleton(path) if skeleton is None else skeleton)
     angles, root = _read_channels(path, skeleton)
-    joints = _positions(skeleton, {name: values[::step] for name, values in angles.items()}, root[::step])
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+        joints = _positions(skeleton, {name: values[::step] for name, values in angles.items()}, root[::step])
     if not np.isfinite(joints).all():
         raise FeatureError(f"{path}: joint positions overflow; the file holds absurd numbers")
     return joints
