@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from spdsl.features import (
     motion_covariance,
     read_amc,
     read_asf,
+    read_c3d,
     read_tracks,
 )
 
@@ -214,10 +216,61 @@ def test_damaged_c3d_is_refused(tmp_path, tracks):
     path = tmp_path / "a.c3d"
     write_c3d(path, tracks)
     whole = path.read_bytes()
-    for damaged in (b"", whole[:300], whole[:600], b"x" * 2000, whole[:2] + b"\xff\xff" + whole[4:]):
+    for damaged in (b"", whole[:300], whole[:600], b"x" * 2000, whole[:2] + b"\xff\xff" + whole[4:], whole[:-700]):
         path.write_bytes(damaged)
         with pytest.raises(FeatureError, match=r"a\.c3d: "):
             read_tracks(path)
+
+
+def test_mutated_c3d_is_read_or_refused(tmp_path, tracks):
+    path, rng = tmp_path / "a.c3d", random.Random(0)
+    write_c3d(path, tracks)
+    whole = path.read_bytes()
+    read = 0
+    for _ in range(2000):
+        damaged = bytearray(whole)
+        for _ in range(rng.randint(1, 5)):
+            damaged[rng.randrange(rng.choice((24, 600, len(damaged))))] = rng.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            read += read_tracks(path, gaps="drop").ndim == 3
+        except FeatureError as error:
+            assert "a.c3d: " in str(error)  # noqa: PT017
+    assert 100 < read < 1900
+
+
+def c3d_bytes(tracks: np.ndarray, processor: int, *, integers: bool) -> bytes:
+    """A minimal C3D file as the format's description lays it out, with two analog channels between the frames."""
+    order = ">" if processor == 86 else "<"
+
+    def floats(values: np.ndarray) -> bytes:
+        if processor != 85:
+            return values.astype(f"{order}f4").tobytes()
+        return (values.astype("<f4") * 4).astype("<f4").view("<u2").reshape(-1, 2)[:, ::-1].tobytes()
+
+    frames, points = tracks.shape[:2]
+    scale = 0.01 if integers else -1.0
+    head = bytes([2, 0x50]) + np.array([points, 2, 1, frames, 0], f"{order}u2").tobytes() + floats(np.array([scale]))
+    head += np.array([3, 1], f"{order}u2").tobytes()
+    rows = np.zeros((frames, 4 * points + 2))
+    rows[:, : 4 * points] = np.concatenate([tracks, np.zeros((frames, points, 1))], axis=2).reshape(frames, -1)
+    hidden = np.isnan(rows[:, : 4 * points : 4])
+    rows[:, 3 : 4 * points : 4][hidden] = -1
+    rows = np.nan_to_num(rows)
+    if integers:
+        rows[:, : 4 * points] /= np.tile([scale, scale, scale, 1], points)
+        body = np.round(rows).astype(f"{order}i2").tobytes()
+    else:
+        body = floats(rows.ravel())
+    return head.ljust(512, b"\0") + bytes([1, 0x50, 0, processor]).ljust(512, b"\0") + body
+
+
+@pytest.mark.parametrize("processor", [84, 85, 86])
+@pytest.mark.parametrize("integers", [True, False])
+def test_c3d_of_every_machine(tmp_path, tracks, processor, integers):
+    tracks[3, 1] = np.nan
+    (tmp_path / "a.c3d").write_bytes(c3d_bytes(tracks, processor, integers=integers))
+    np.testing.assert_allclose(read_c3d(tmp_path / "a.c3d"), tracks, rtol=1e-6, atol=0.006 if integers else 0)
 
 
 def test_tables_that_are_no_tracks_are_refused(tmp_path):

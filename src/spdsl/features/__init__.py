@@ -1,6 +1,6 @@
 """From frames, images, joint tracks and signals to SPD matrices, and the readers of their files.
 
-Nothing here needs an optional library until it reads a file of that kind: OpenCV for images and video, ezc3d for C3D.
+Nothing here needs an optional library until it reads a file of that kind: OpenCV for images and video.
 """
 
 from spdsl.features.amc import find_skeleton, read_amc

@@ -8,7 +8,6 @@ from typing import Any
 #: module -> (what it is for, extra of spdsl that installs it)
 _EXTRAS = {
     "cv2": ("OpenCV reads images and video", "features"),
-    "ezc3d": ("ezc3d reads C3D files", "features"),
     "h5py": ("h5py reads HDF5 files", "hdf5"),
 }
 
