@@ -34,6 +34,16 @@ def is_numpy(x: Array) -> bool:
     return bool(is_numpy_array(x))
 
 
+def is_array(x: Any) -> bool:
+    """Tell whether `x` is a NumPy array or a torch tensor."""
+    return bool(is_numpy_array(x) or is_torch_array(x))
+
+
+def detached(x: Array) -> Array:
+    """Return a tensor without its autograd history: derivatives here are exact without it. Arrays stay as they are."""
+    return x.detach() if is_torch_array(x) else x
+
+
 def to_numpy(x: Array) -> np.ndarray:
     """Return `x` as a NumPy array on the host."""
     if is_torch_array(x):
@@ -48,7 +58,7 @@ def like(x: Array, model: Array) -> Array:
     xp = namespace(model)
     if is_torch_array(x):
         return x.to(model.device)
-    return xp.asarray(x, device=model.device)
+    return xp.asarray(_shareable(x), device=model.device)
 
 
 def to_device(x: Array, device: Any) -> Array:
@@ -59,10 +69,20 @@ def to_device(x: Array, device: Any) -> Array:
         import torch
     except ImportError as error:
         raise ImportError(f"device={device!r} needs PyTorch: pip install 'spdsl[torch]'") from error
-    target = torch.device(device)
+    try:
+        target = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device={device!r} is none that PyTorch knows; use device=None, 'cpu' or 'cuda'") from error
     if target.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}: this PyTorch sees no CUDA device; use device=None or 'cpu'")
-    return torch.as_tensor(x, device=target)
+    return torch.as_tensor(_shareable(x), device=target)
+
+
+def _shareable(x: Array) -> Array:
+    """A copy of a NumPy array whose memory torch cannot share: read-only, or with negative strides; else `x` itself."""
+    if not is_numpy_array(x) or (x.flags.writeable and min(x.strides, default=0) >= 0):
+        return x
+    return np.array(x, order="C")
 
 
 def threads() -> int:
@@ -88,7 +108,7 @@ def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *,
     if threaded and count * item_bytes > BLOCK_BYTES // 16:
         per_block = min(per_block, -(-count // workers))
     slices = [slice(start, min(start + per_block, count)) for start in range(0, count, per_block)]
-    if workers == 1 or len(slices) == 1:
+    if workers == 1 or len(slices) <= 1:
         yield from map(function, slices)
         return
     with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(min(workers, len(slices))) as pool:
@@ -128,7 +148,7 @@ def inverse_lower(L: Array) -> Array:
 def scatter_add(count: int, index: Array, values: Array) -> Array:
     """Return `out` (count, ...) with `out[k] = sum of values[p] over p with index[p] = k`."""
     if is_numpy_array(values):
-        flat = values.reshape(values.shape[0], -1)
+        flat = values.reshape(values.shape[0], int(np.prod(values.shape[1:])))
         chooser = scipy.sparse.csr_array(
             (np.ones(len(index)), index, np.arange(len(index) + 1)), shape=(len(index), count)
         )

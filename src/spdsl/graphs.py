@@ -15,6 +15,9 @@ from spdsl.metrics import Metric
 
 Count = int | Literal["all"]
 BLOCK_PAIRS = 1 << 18  # distances held at once while the graph is built
+FEW = 5  # samples per class; below, far pairs outweigh the rest and the nearest quarter of them generalises better
+MANY_PAIRS = {True: 1 << 24, False: 1 << 14}  # for metrics with and without a flat embedding: all pairs up to here
+NEAREST = 10  # neighbours of either kind where all pairs would be too many
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,28 @@ class PairSurvey:
     """What one pass over all pairs of the original space tells: the graph and the mean distance."""
 
     graph: PairGraph
-    mean_distance: float
+    mean_distance: float | None
 
 
-def survey_pairs(X: Array, labels: np.ndarray, metric: Metric, n_within: Count, n_between: Count) -> PairSurvey:
+def automatic_counts(labels: np.ndarray, flat: bool) -> tuple[Count, Count]:
+    """Neighbours within and between classes that served well on real data (docs/defaults.md).
+
+    All pairs; with fewer than five samples per class all within and the nearest quarter of the others; the ten nearest
+    of either kind where all pairs would take too long. `flat`: whether the metric has a flat embedding, where pairs are
+    nearly free.
+    """
+    N = len(labels)
+    if MANY_PAIRS[flat] < N * (N - 1) // 2:
+        sizes = np.bincount(labels)
+        return min(NEAREST, int(sizes.max()) - 1), min(NEAREST, N - int(sizes.min()))
+    if FEW * (labels.max() + 1) > N:
+        return "all", max(1, round(N / 4))
+    return "all", "all"
+
+
+def survey_pairs(
+    X: Array, labels: np.ndarray, metric: Metric, n_within: Count, n_between: Count, *, measure: bool = True
+) -> PairSurvey:
     """Build the pair graph of `X` (N, n, n) and the mean distance over all pairs, in one blockwise pass.
 
     Parameters
@@ -52,6 +73,7 @@ def survey_pairs(X: Array, labels: np.ndarray, metric: Metric, n_within: Count, 
     labels : (N,) integer class labels
     metric : the metric of the original space
     n_within, n_between : neighbours of the same and of other classes per sample (v_w, v_b), or "all"
+    measure : whether the mean distance is wanted; without it the full graph needs no distance at all
 
     Each pair of blocks is computed once. Beside the factored stack, memory holds one block of distances and the
     neighbours found so far. Ties go to the lower index.
@@ -61,20 +83,26 @@ def survey_pairs(X: Array, labels: np.ndarray, metric: Metric, n_within: Count, 
     within = _Nearest(N, _capacity("n_within", n_within, sizes - 1))
     between = _Nearest(N, _capacity("n_between", n_between, N - sizes))
     total = 0.0
-    for rows, columns, d2 in _upper_blocks(X, metric):
+    needed = measure or within.capacity is not None or between.capacity is not None
+    for rows, columns, d2 in _upper_blocks(X, metric) if needed else ():
         same = labels[rows][:, None] == labels[columns][None, :]
         upper = np.arange(columns.start, columns.stop)[None, :] > np.arange(rows.start, rows.stop)[:, None]
         total += float(np.sqrt(d2[upper]).sum())
+        diagonal = rows == columns
+        if diagonal:  # both triangles at once, so that candidates come in the order of their indices
+            d2, upper = np.where(upper, d2, d2.T), upper | upper.T
         for nearest, allowed in ((within, same), (between, ~same)):
-            nearest.offer(rows, columns, np.where(allowed & upper, d2, np.inf))
-            nearest.offer(columns, rows, np.where(allowed & upper, d2, np.inf).T)
+            offered = np.where(allowed & upper, d2, np.inf)
+            nearest.offer(rows, columns, offered)
+            if not diagonal:
+                nearest.offer(columns, rows, offered.T)
     i_w, j_w = _select(labels, within, same_class=True)
     i_b, j_b = _select(labels, between, same_class=False)
     i, j = np.concatenate([i_w, i_b]), np.concatenate([j_w, j_b])
     same = np.concatenate([np.ones(len(i_w), bool), np.zeros(len(i_b), bool)])
     order = np.lexsort((j, i))
     graph = PairGraph(N, i[order], j[order], same[order])
-    return PairSurvey(graph, total / (N * (N - 1) / 2))
+    return PairSurvey(graph, total / (N * (N - 1) / 2) if measure else None)
 
 
 class _Nearest:
@@ -101,17 +129,15 @@ class _Nearest:
 
 def _capacity(name: str, count: Count, available: np.ndarray) -> int | None:
     """Neighbours to keep per sample; None for all of them."""
-    if isinstance(count, str):
-        if count != "all":
-            raise ValueError(f"{name} must be a positive integer or 'all', got {count!r}")
+    if isinstance(count, str) and count == "all":
         return None
-    if count < 1 or int(count) != count:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise ValueError(f"{name} must be a positive integer or 'all', got {count!r}")
     if count > available.max():
         warnings.warn(
             f"{name}={count}, but no sample has more than {available.max()} such neighbours: all of them are used",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return None if count >= available.max() else int(count)
 

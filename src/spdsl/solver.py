@@ -24,6 +24,10 @@ MAX_TRIALS = 12
 GROWTH = 4.0  # a step may grow at most by this from one trial to the next
 FIRST_STEP = 0.1  # length of the very first trial, relative to W
 REFRESH = 100  # iterations after which XW is computed from W again, against rounding drift
+MAX_STRETCH = (
+    10.0  # one step is at most this long, relative to W: a trial further out says nothing about the descent here
+)
+MAX_SIZE = 1e4  # of W, relative to the start: no objective with a minimum goes there, if it depends on the size at all
 MAX_CONDITION = 1e8  # of W: beyond it W'XW loses all its digits in double precision
 
 
@@ -95,6 +99,7 @@ STATUSES = {
     "change": "the objective stopped changing",
     "precision": "no further decrease within rounding",
     "rank": "W is about to lose rank: the objective has no minimiser in the interior",
+    "unbounded": "W grows without end: the objective has no minimiser",
     "max_iter": "the iteration limit was reached before convergence",
     "callback": "stopped by the callback",
     "interrupted": "interrupted from the keyboard",
@@ -119,7 +124,7 @@ class Problem:
 
     def cost(self, W: Array) -> tuple[float, Array]:
         """Value and Euclidean gradient at W."""
-        evaluation = self.evaluate(self.stack.start(W))
+        evaluation = self.evaluate(self.stack.start(W + 0.0))  # a copy: the caller may change W in place
         return evaluation.value, self.stack.gradient(evaluation.S)
 
 
@@ -150,15 +155,16 @@ def minimize(
     rule: str = "hestenes-stiefel",
     callback: Callable[[dict[str, float], Array], Any] | None = None,
 ) -> SolverResult:
-    """Minimise the problem over the manifold from `W`.
+    """Minimise the problem over the manifold from `W`, a point on it.
 
-    Stops when `|grad| |W| <= gradient_tol`, when the relative decrease stays below `tol` for `patience` iterations, when
-    the line search finds no decrease along the negative gradient, when W is about to lose rank, after `max_iter`
-    iterations, or when `callback(row, W)` returns True. The value never increases.
+    Stops when `|grad| |W| <= gradient_tol |value|`, when the relative decrease stays below `tol` for `patience`
+    iterations, when the line search finds no decrease along the negative gradient, when W is about to lose rank or grows
+    without end, after `max_iter` iterations, or when `callback(row, W)` returns True. The value never increases.
     """
     if rule not in BETA_RULES:
         raise ValueError(f"unknown conjugate-gradient rule {rule!r}; choose one of {', '.join(BETA_RULES)}")
-    state = _State(problem, manifold, manifold.point(W))
+    state = _State(problem, manifold, W)
+    size = state.size
     history: list[dict[str, float]] = []
     status, idle, began = "max_iter", 0, time.perf_counter()
 
@@ -170,10 +176,10 @@ def minimize(
         history.append(row)
         return callback is not None and callback(row, state.W) is True
 
-    if record(0, 0.0, 1):
-        status = "callback"
-        max_iter = 0
     try:
+        if record(0, 0.0, 1):
+            status = "callback"
+            max_iter = 0
         for iteration in range(1, max_iter + 1):
             if state.gradient_norm * state.size <= gradient_tol * max(abs(state.value), 1e-300):
                 status = "gradient"
@@ -188,6 +194,11 @@ def minimize(
             if state.condition > MAX_CONDITION:
                 status = "rank"
                 break
+            if state.size > MAX_SIZE * size:
+                if not problem.metric.scale_free:
+                    status = "unbounded"
+                    break
+                state.scale(size / state.size)
             if stopped:
                 status = "callback"
                 break
@@ -211,6 +222,7 @@ class _State:
         self.P = problem.stack.start(W)
         self._settle(problem.evaluate(self.P))
         self.H: Array | None = None
+        self.old_g: Array = self.g
         self.step = 0.0
         self.slope = 0.0
 
@@ -229,7 +241,17 @@ class _State:
 
     def refresh(self) -> None:
         """Compute XW and P from W again."""
-        self.P = self.problem.stack.start(self.W)
+        self.P = self.problem.stack.refresh()
+
+    def scale(self, factor: float) -> None:
+        """Move to `factor W` where the objective is the same: tangent vectors grow with W, gradients shrink."""
+        self.W = self.problem.stack.scale(factor)
+        self.P = self.P * factor**2
+        self.size *= factor
+        self.g, self.old_g = self.g / factor, self.old_g / factor
+        self.gradient_norm /= factor
+        if self.H is not None:
+            self.H = self.H * factor
 
     def advance(self, rule: str) -> tuple[float, int] | None:
         """One iteration: direction, line search, step. None if not even the negative gradient goes down."""
@@ -242,7 +264,8 @@ class _State:
                 self.H, H, slope = None, -self.g, -inner(self.g, self.g)
             A1, A2 = self.problem.stack.look(H)
             line = _Line(self.problem, self.P, A1, A2, self.manifold.normaliser(H), self.value, slope)
-            found = line.search(self._first_step(H, slope))
+            limit = MAX_STRETCH * self.size / math.sqrt(inner(H, H))
+            found = line.search(self._first_step(H, slope), limit)
             trials += line.trials
             if found is not None:
                 break
@@ -317,8 +340,9 @@ class _Line:
             return None
         return _Trial(P, right, evaluation, slope) if math.isfinite(slope) else None
 
-    def search(self, t: float) -> tuple[float, _Trial] | None:
-        """Strong-Wolfe point by bracketing and cubic interpolation; at least a point of sufficient decrease, or None."""
+    def search(self, t: float, limit: float) -> tuple[float, _Trial] | None:
+        """Strong-Wolfe point up to `limit` by bracketing and cubic interpolation; else a point of decrease, or None."""
+        t = min(t, limit)
         low, low_value, low_slope = 0.0, self.value, self.slope
         best: tuple[float, _Trial] | None = None
         high: float | None = None
@@ -341,9 +365,12 @@ class _Line:
                     high, high_value, high_slope = low, low_value, low_slope
                 low, low_value, low_slope = t, trial.value, trial.slope
             if high is None:
+                if t >= limit:
+                    break
                 guess = _cubic(0.0, self.value, self.slope, t, trial.value, trial.slope)
                 inside = guess is not None and guess > t
                 t = min(max(guess, 1.1 * t), GROWTH * t) if inside and guess is not None else GROWTH * t
+                t = min(t, limit)
             else:
                 t = _between(low, low_value, low_slope, high, high_value, high_slope)
                 if abs(high - low) <= 1e-12 * max(abs(low), abs(high)):

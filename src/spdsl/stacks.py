@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from spdsl.arrays import Array, namespace, symmetric
 
@@ -13,13 +13,19 @@ class Stack(Protocol):
     passes: int  # how often all of X has been read
 
     def start(self, W: Array) -> Array:
-        """Keep XW, return `P = W'XW` (N, m, m). One pass over the data."""
+        """Keep XW, return `P = W'XW` (N, m, m). One pass over the data; none if W is the one it started from last."""
+
+    def refresh(self) -> Array:
+        """Compute XW from W again, against rounding drift, and return P. One pass over the data."""
 
     def look(self, H: Array) -> tuple[Array, Array]:
         """Keep XH, return `A1 = W'XH + H'XW` and `A2 = H'XH` (N, m, m). One pass over the data."""
 
     def step(self, t: float, right: Array | None = None) -> Array:
         """Set `W <- (W + tH) right` and XW with it, return W. No pass over the data."""
+
+    def scale(self, factor: float) -> Array:
+        """Multiply W and XW by a number, return W. No pass over the data."""
 
     def gradient(self, S: Array) -> Array:
         """Return `2 sum_i X_i W S_i` (n, m). No pass over the data."""
@@ -31,11 +37,16 @@ class MemoryStack:
     def __init__(self, X: Array) -> None:
         self.X = X
         self.passes = 0
+        self.W: Any = None
 
     def start(self, W: Array) -> Array:
-        self.W = W
-        self.XW = self._product(W)
+        if W is not self.W:
+            self.W, self.XW = W, self._product(W)
         return symmetric(W.mT @ self.XW)
+
+    def refresh(self) -> Array:
+        self.XW = self._product(self.W)
+        return symmetric(self.W.mT @ self.XW)
 
     def look(self, H: Array) -> tuple[Array, Array]:
         self.H = H
@@ -50,6 +61,11 @@ class MemoryStack:
         if right is not None:
             self.W = self.W @ right
             self.XW = self.XW @ right
+        return self.W
+
+    def scale(self, factor: float) -> Array:
+        self.W = self.W * factor
+        self.XW *= factor
         return self.W
 
     def gradient(self, S: Array) -> Array:

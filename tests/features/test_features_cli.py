@@ -191,17 +191,6 @@ def test_core_install_needs_no_optional_library(tmp_path):
     assert command.stderr.strip() == "The command line needs typer and rich: pip install 'spdsl[cli]'"
 
 
-def test_features_know_nothing_of_the_learner():
-    code = "import sys, spdsl.features, spdsl.datasets; print(*[m for m in sys.modules if m.startswith('spdsl.')])"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    rooms = {name.split(".")[1] for name in loaded}
-    assert rooms <= {"features", "datasets", "arrays", "validation"}
-    features = subprocess.run(
-        [sys.executable, "-c", code.replace(", spdsl.datasets", "")], capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert {name.split(".")[1] for name in features} <= {"features", "arrays", "validation"}
-
-
 def test_recipe_key_depends_on_every_option():
     assert Recipe("motion").key() == Recipe("motion", {"ridge": 1e-3}).key()
     assert Recipe("motion").key() != Recipe("motion", {"ridge": 1e-2}).key()

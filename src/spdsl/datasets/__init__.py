@@ -1,5 +1,6 @@
-"""Datasets from the folders in which their authors, or you, keep them. Nothing is downloaded."""
+"""Data as SPD stacks with labels, from the folders in which their authors, or you, keep them. Nothing is downloaded."""
 
+from spdsl.datasets.digits import load_digit_sets
 from spdsl.datasets.folders import load_image_folder, load_mocap_folder, load_video_folder
 from spdsl.datasets.hdm05 import HDM05_CLASSES, hdm05_name, load_hdm05
 from spdsl.datasets.loading import Dataset, SkippedFilesWarning
@@ -14,6 +15,7 @@ __all__ = [
     "Protocol",
     "SkippedFilesWarning",
     "hdm05_name",
+    "load_digit_sets",
     "load_hdm05",
     "load_image_folder",
     "load_mocap_folder",

@@ -1,0 +1,131 @@
+"""What classifies behind a learned reduction: nearest neighbour, support vectors, discriminant analysis, or your own."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from spdsl import arrays
+from spdsl.arrays import Array, namespace
+from spdsl.metrics import Metric, get_metric
+from spdsl.neighbors import SPDEstimator, sqdist_within
+from spdsl.validation import check_labels
+
+HEADS = ("nn", "svm", "lda")
+
+
+class LogVectors(TransformerMixin, SPDEstimator):
+    """Vectors of matrix logarithms: `log X`, upper triangle, off-diagonal entries times sqrt(2).
+
+    Euclidean distances of the vectors are log-Euclidean distances of the matrices, so any scikit-learn estimator can
+    follow in a pipeline.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Note the size of the matrices (n_matrices, n, n)."""
+        self._check_X(X, reset=True)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Vectors (n_matrices, n (n + 1) / 2)."""
+        check_is_fitted(self, "n_features_in_")
+        return log_vectors(self._check_X(X))
+
+
+def log_vectors(X: Array) -> Array:
+    """Log-vectors of checked matrices."""
+    n = X.shape[-1]
+    logs = get_metric("lem").factor(X)[0].reshape(-1, n, n)
+    row, column = np.triu_indices(n)
+    weight = np.where(row == column, 1.0, np.sqrt(2.0))
+    return logs[:, arrays.like(row, X), arrays.like(column, X)] * arrays.like(weight, X)
+
+
+class KernelSVC(ClassifierMixin, SPDEstimator):
+    """Support vector machine on the similarities `exp(-beta d2)`.
+
+    Parameters
+    ----------
+    metric : str
+        A name of `spdsl.METRICS` or an alias.
+    beta : float, optional
+        By default 1 over the mean squared distance of the training pairs.
+    C : float
+        Penalty of the support vector machine. The kernel need not be positive definite for every metric and beta;
+        the machine is then a heuristic, as usual with such kernels.
+    """
+
+    def __init__(self, metric: str | Metric = "lem", *, beta: float | None = None, C: float = 10.0) -> None:
+        self.metric = metric
+        self.beta = beta
+        self.C = C
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to the matrices (n_matrices, n, n) and their labels."""
+        return self._fit(self._check_X(X, reset=True), y)
+
+    def _fit(self, X: Array, y: Any) -> Self:
+        """Fit to matrices that need no check."""
+        from sklearn.svm import SVC  # here, not above: it would double the time that `import spdsl` takes
+
+        self.classes_, labels = check_labels(y, X.shape[0])
+        if len(self.classes_) < 2:
+            raise ValueError(f"KernelSVC needs at least 2 classes, y has 1 class: every label is {self.classes_[0]}")
+        metric = get_metric(self.metric)
+        d2 = arrays.to_numpy(sqdist_within(metric, X))
+        self.beta_ = 1.0 / d2.mean() if self.beta is None else float(self.beta)
+        self._factors = metric.factor(X)
+        self._machine = SVC(kernel="precomputed", C=self.C).fit(np.exp(-self.beta_ * d2), labels)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels (n_matrices,)."""
+        check_is_fitted(self, "_machine")
+        return self._predict(self._check_X(X))
+
+    def _predict(self, X: Array) -> np.ndarray:
+        metric = get_metric(self.metric)
+        d2 = metric.cross(metric.factor(X), tuple(arrays.like(part, X) for part in self._factors))
+        K = arrays.to_numpy(namespace(d2).exp(-self.beta_ * d2))
+        return self.classes_[self._machine.predict(K)]
+
+
+class LogVectorClassifier(ClassifierMixin, SPDEstimator):
+    """A scikit-learn classifier on log-vectors; by default linear discriminant analysis with Ledoit-Wolf shrinkage."""
+
+    def __init__(self, classifier: Any = None) -> None:
+        self.classifier = classifier
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to the matrices (n_matrices, n, n) and their labels."""
+        return self._fit(self._check_X(X, reset=True), y)
+
+    def _fit(self, X: Array, y: Any) -> Self:
+        from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+        shrinkage_lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+        self.classifier_ = shrinkage_lda if self.classifier is None else clone(self.classifier)
+        self.classifier_.fit(arrays.to_numpy(log_vectors(X)), y)
+        self.classes_ = self.classifier_.classes_
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels (n_matrices,)."""
+        check_is_fitted(self, "classifier_")
+        return self._predict(self._check_X(X))
+
+    def _predict(self, X: Array) -> np.ndarray:
+        return self.classifier_.predict(arrays.to_numpy(log_vectors(X)))
+
+
+def check_head(classifier: Any) -> None:
+    """Raise unless `classifier` names a head or is a scikit-learn classifier."""
+    if isinstance(classifier, str):
+        if classifier not in HEADS:
+            names = ", ".join(map(repr, HEADS))
+            raise ValueError(f"classifier must be one of {names} or a scikit-learn classifier, got {classifier!r}")
+    elif isinstance(classifier, type) or not (isinstance(classifier, BaseEstimator) and hasattr(classifier, "predict")):
+        raise ValueError(f"classifier must be a scikit-learn classifier object, got {classifier!r}")

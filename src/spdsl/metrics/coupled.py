@@ -1,0 +1,237 @@
+"""Metrics that couple the two matrices of a pair: Jeffreys, affine-invariant, Stein, Bures-Wasserstein."""
+
+from __future__ import annotations
+
+from spdsl import arrays
+from spdsl.arrays import Array, namespace, over_blocks, symmetric
+from spdsl.metrics.base import Metric, Pullback
+from spdsl.metrics.factors import (
+    cholesky,
+    logdet,
+    nonnegative,
+    pair_blocks,
+    positive,
+    run_pair_blocks,
+    spd_inverse,
+    spread_out,
+    take,
+)
+
+KEEP_BYTES = 1 << 28  # per-pair factors up to this size are kept for the derivative; beyond it they are computed again
+
+
+class Jeffreys(Metric):
+    """Jeffreys divergence: `d2 = (tr P_i^-1 P_j + tr P_j^-1 P_i) / 2 - m`, bilinear in the matrices and their inverses."""
+
+    name = "jeffreys"
+    flat = True  # not an embedding, but bilinear: all pairs cost two matrix products
+    aliases = ("kullback_sym",)
+    invariance = "linear"
+    scale_free = True
+    formula = "(tr P^-1 Q + tr Q^-1 P) / 2 - m"
+
+    def factor(self, P: Array) -> tuple[Array, ...]:
+        inverse = over_blocks(spd_inverse, P)
+        return P.reshape(P.shape[0], -1), inverse.reshape(P.shape[0], -1)
+
+    def cross(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
+        m = round(FA[0].shape[1] ** 0.5)
+        return nonnegative((FA[1] @ FB[0].mT + FA[0] @ FB[1].mT) / 2 - m)
+
+    def pairs(self, P: Array, i: Array, j: Array) -> tuple[Array, Pullback]:
+        xp = namespace(P)
+        N, m, _ = P.shape
+        flat, inverse = self.factor(P)
+        if i.shape[0] * 8 > N * N:
+            K = flat @ inverse.mT
+            d2 = (K[i, j] + K[j, i]) / 2 - m
+        else:
+            d2 = pair_blocks(
+                lambda s: xp.sum(flat[i[s]] * inverse[j[s]] + flat[j[s]] * inverse[i[s]], axis=-1) / 2 - m,
+                i.shape[0],
+                flat,
+            )
+
+        def pullback(c: Array) -> Array:
+            sum_P = arrays.pair_product(i, j, c, flat).reshape(N, m, m)
+            sum_inverse = arrays.pair_product(i, j, c, inverse).reshape(N, m, m)
+            Q = inverse.reshape(N, m, m)
+            return symmetric(sum_inverse - Q @ sum_P @ Q) / 2
+
+        return nonnegative(d2), pullback
+
+
+class PairMetric(Metric):
+    """Metrics that need a factorisation of its own for every pair, taken in blocks of bounded size."""
+
+    def values(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
+        """Squared distances of matched stacks of factors."""
+        raise NotImplementedError
+
+    def link(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
+        """Squared distances of matched stacks, and what `derivative` needs of each pair."""
+        raise NotImplementedError
+
+    def derivative(
+        self, FA: tuple[Array, ...], FB: tuple[Array, ...], saved: tuple[Array, ...]
+    ) -> tuple[Array, Array | None]:
+        """Derivatives of d2 with respect to the first and the second matrix; None where the second equals the first."""
+        raise NotImplementedError
+
+    def own(self, F: tuple[Array, ...], degree: Array) -> Array | None:
+        """The part of S that depends on one matrix alone, given the sum of `c` over its pairs."""
+        return None
+
+    def cross(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
+        xp = namespace(FA[0])
+        a, b = FA[0].shape[0], FB[0].shape[0]
+        row = xp.arange(a * b, device=FA[0].device) // b
+        column = xp.arange(a * b, device=FA[0].device) % b
+        d2 = pair_blocks(lambda s: self.values(take(FA, row[s]), take(FB, column[s])), a * b, FA[0].reshape(a, -1))
+        return d2.reshape(a, b)
+
+    def pairs(self, P: Array, i: Array, j: Array) -> tuple[Array, Pullback]:
+        N, m, _ = P.shape
+        F = self.factor(P)
+        keep = i.shape[0] * m * m * 8 <= KEEP_BYTES
+        kept: dict[int, tuple[Array, ...]] = {}
+
+        def value(s: slice) -> Array:
+            d2, saved = self.link(take(F, i[s]), take(F, j[s]))
+            if keep:
+                kept[s.start] = saved
+            return d2
+
+        d2 = pair_blocks(value, i.shape[0], P.reshape(N, -1))
+
+        def pullback(c: Array) -> Array:
+            def contribution(s: slice) -> tuple[slice, Array, Array]:
+                FA, FB = take(F, i[s]), take(F, j[s])
+                saved = kept[s.start] if keep else self.link(FA, FB)[1]
+                first, second = self.derivative(FA, FB, saved)
+                weight = c[s][:, None, None]
+                first = weight * first
+                return s, first, first if second is None else weight * second
+
+            S = namespace(P).zeros_like(P)
+            for s, first, second in run_pair_blocks(contribution, i.shape[0], P.reshape(N, -1)):
+                arrays.add_at(S, i[s], first)
+                arrays.add_at(S, j[s], second)
+            degree = arrays.scatter_add(N, i, c) + arrays.scatter_add(N, j, c)
+            own = self.own(F, degree)
+            return symmetric(S if own is None else S + own)
+
+        return d2, pullback
+
+
+class AffineInvariant(PairMetric):
+    """Affine-invariant metric (Eq. 1): `d2 = sum log^2 eig(P_i^-1 P_j)`."""
+
+    name = "aim"
+    aliases = ("riemann", "affine-invariant")
+    invariance = "linear"
+    scale_free = True
+    formula = "sum log^2 eig(P^-1 Q)"
+
+    # with P_i = L_i L_i' and K = L_i^-1 L_j = U diag(s) V', the eigenvalues of P_i^-1 P_j are s^2: their ratio can be the
+    # product of both condition numbers, which K carries only the root of
+
+    def factor(self, P: Array) -> tuple[Array, ...]:
+        L = over_blocks(cholesky, P)
+        return L, over_blocks(arrays.inverse_lower, L)
+
+    def values(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
+        xp = namespace(FA[0])
+        K = FA[1] @ FB[0]
+        w = xp.linalg.eigvalsh(K @ K.mT)
+        wide = spread_out(w)
+        if bool(wide.any()):
+            w[wide] = xp.linalg.svdvals(K[wide]) ** 2
+        return xp.sum(xp.log(positive(w)) ** 2, axis=-1)
+
+    def link(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
+        xp = namespace(FA[0])
+        K = FA[1] @ FB[0]
+        w, U = xp.linalg.eigh(K @ K.mT)
+        wide = spread_out(w)
+        V = None
+        if bool(wide.any()):
+            U[wide], s, Vt = xp.linalg.svd(K[wide])
+            w[wide], V = s * s, Vt.mT
+        log_w = xp.log(positive(w))
+        left = FA[1].mT @ U  # L_i^-T U
+        right = left / xp.sqrt(w)[:, None, :]  # L_j^-T V, the same in exact arithmetic
+        if V is not None:
+            right[wide] = FB[1][wide].mT @ V
+        return xp.sum(log_w**2, axis=-1), (log_w, left, right)
+
+    def derivative(
+        self, FA: tuple[Array, ...], FB: tuple[Array, ...], saved: tuple[Array, ...]
+    ) -> tuple[Array, Array | None]:
+        log_w, left, right = saved
+        return (left * (-2 * log_w)[:, None, :]) @ left.mT, (right * (2 * log_w)[:, None, :]) @ right.mT
+
+
+class Stein(PairMetric):
+    """Stein divergence (Eq. 3): `d2 = logdet((P_i + P_j)/2) - (logdet P_i + logdet P_j)/2`."""
+
+    name = "stein"
+    aliases = ("logdet",)
+    invariance = "linear"
+    scale_free = True
+    formula = "logdet((P + Q)/2) - (logdet P + logdet Q)/2"
+
+    def factor(self, P: Array) -> tuple[Array, ...]:
+        return P, over_blocks(lambda block: logdet(cholesky(block)), P)
+
+    def values(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
+        return self.link(FA, FB)[0]
+
+    def link(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
+        L = cholesky((FA[0] + FB[0]) / 2)
+        return nonnegative(logdet(L) - (FA[1] + FB[1]) / 2), (L,)
+
+    def derivative(
+        self, FA: tuple[Array, ...], FB: tuple[Array, ...], saved: tuple[Array, ...]
+    ) -> tuple[Array, Array | None]:
+        inverse = arrays.inverse_lower(saved[0])
+        return inverse.mT @ inverse / 2, None
+
+    def own(self, F: tuple[Array, ...], degree: Array) -> Array | None:
+        return -over_blocks(spd_inverse, F[0]) * (degree / 2)[:, None, None]
+
+
+class BuresWasserstein(PairMetric):
+    """Bures-Wasserstein distance: `d2 = tr P_i + tr P_j - 2 tr (P_i^1/2 P_j P_i^1/2)^1/2`."""
+
+    name = "wasserstein"
+    aliases = ("bures", "bures-wasserstein")
+    invariance = "orthogonal"
+    scale_free = False
+    formula = "tr P + tr Q - 2 tr (P^1/2 Q P^1/2)^1/2"
+
+    def factor(self, P: Array) -> tuple[Array, ...]:
+        xp = namespace(P)
+        return P, over_blocks(cholesky, P), xp.linalg.trace(P)
+
+    def values(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
+        return self.link(FA, FB)[0]
+
+    def link(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
+        xp = namespace(FA[0])
+        # singular values of L_j' L_i: the square root is never taken of a product that has lost its small eigenvalues
+        U, s, Vt = xp.linalg.svd(FB[1].mT @ FA[1], full_matrices=False)
+        return nonnegative(FA[2] + FB[2] - 2 * xp.sum(s, axis=-1)), (U, s, Vt)
+
+    def derivative(
+        self, FA: tuple[Array, ...], FB: tuple[Array, ...], saved: tuple[Array, ...]
+    ) -> tuple[Array, Array | None]:
+        U, s, Vt = saved
+        xp = namespace(s)
+        eye = xp.eye(s.shape[-1], dtype=s.dtype, device=s.device)
+        # optimal maps: T P_i T = P_j with T = L_j U diag(1/s) U' L_j', and its inverse from the other side
+        left = FB[1] @ U
+        right = FA[1] @ Vt.mT
+        first = eye - (left / s[:, None, :]) @ left.mT
+        second = eye - (right / s[:, None, :]) @ right.mT
+        return first, second

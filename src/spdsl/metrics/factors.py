@@ -1,0 +1,94 @@
+"""Batched factorisations that the metrics share, and the blocks in which pairs are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from spdsl import arrays
+from spdsl.arrays import Array, namespace, symmetric
+
+SPREAD = 1e8  # eigenvalue ratio up to which eigh keeps 8 digits of the smallest; beyond it, the SVD of a factor
+
+
+class NotPositiveDefiniteError(ValueError):
+    """A matrix met on the way is not positive definite to working precision."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}: matrices too badly conditioned for this metric in double precision; add a ridge, e.g. "
+            f"regularize(X, 1e-3)"
+        )
+
+
+def positive(w: Array) -> Array:
+    """Return eigenvalues as they are, or raise if one is not positive."""
+    xp = namespace(w)
+    if w.shape[0] and not bool(xp.all(w > 0)):
+        raise NotPositiveDefiniteError(f"an eigenvalue came out as {float(xp.min(w)):.3g}")
+    return w
+
+
+def spread_out(w: Array) -> Array:
+    """Which rows of ascending eigenvalues spread so far that the smallest has lost its digits."""
+    return w[:, 0] * SPREAD < w[:, -1]
+
+
+def cholesky(P: Array) -> Array:
+    """Stacked Cholesky factors; one error class for all array libraries."""
+    xp = namespace(P)
+    try:
+        return xp.linalg.cholesky(symmetric(P))
+    except Exception as error:  # numpy.linalg.LinAlgError, torch.linalg.LinAlgError: no common base class
+        if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
+            raise
+        raise NotPositiveDefiniteError("a Cholesky factorisation failed") from error
+
+
+def logdet(L: Array) -> Array:
+    """Log-determinant of `L L'` from the Cholesky factor."""
+    xp = namespace(L)
+    return 2 * xp.sum(xp.log(xp.linalg.diagonal(L)), axis=-1)
+
+
+def spd_inverse(P: Array) -> Array:
+    """Inverse of SPD matrices by their Cholesky factors."""
+    half = arrays.inverse_lower(cholesky(P))
+    return half.mT @ half
+
+
+def diagonal_matrix(d: Array) -> Array:
+    """Stack (a, m) to diagonal matrices (a, m, m)."""
+    xp = namespace(d)
+    return d[:, :, None] * xp.eye(d.shape[-1], dtype=d.dtype, device=d.device)
+
+
+def nonnegative(d2: Array) -> Array:
+    """Clear what rounding leaves below zero."""
+    xp = namespace(d2)
+    return xp.maximum(d2, xp.zeros_like(d2))
+
+
+def gram_sqdist(A: Array, B: Array) -> Array:
+    """Squared Euclidean distances between rows, through one matrix product."""
+    xp = namespace(A)
+    d2 = xp.sum(A * A, axis=-1)[:, None] + xp.sum(B * B, axis=-1)[None, :] - 2 * (A @ B.mT)
+    return nonnegative(d2)
+
+
+def take(F: tuple[Array, ...], index: Array) -> tuple[Array, ...]:
+    """The factors of the chosen matrices."""
+    return tuple(part[index] for part in F)
+
+
+def run_pair_blocks(function: Callable[[slice], Any], count: int, rows: Array) -> Iterator[Any]:
+    """Run `function` on slices of the pairs, sized so that the matrices of one slice stay small."""
+    threaded = arrays.is_numpy(rows)
+    item_bytes = 8 * rows.shape[1] * 4 if threaded else 8 * rows.shape[1] // 64  # a GPU wants larger blocks
+    return arrays.map_blocks(function, count, item_bytes, threaded=threaded)
+
+
+def pair_blocks(function: Callable[[slice], Any], count: int, rows: Array) -> Array:
+    """Run `function` on slices of the pairs and join what it returns."""
+    parts = list(run_pair_blocks(function, count, rows))
+    return arrays.concat(parts) if parts else rows[:0, 0]

@@ -1,0 +1,163 @@
+"""Distances between stacks, and the nearest neighbour under a metric."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from spdsl import arrays
+from spdsl.arrays import Array, namespace
+from spdsl.metrics import Metric, get_metric
+from spdsl.validation import check_count, check_labels, check_spd
+
+PREDICT_BLOCK = 256  # test matrices compared with all training matrices at once
+
+
+def pairwise_sqdist(A: Any, B: Any = None, *, metric: str | Metric = "lem") -> Array:
+    """Squared distances between SPD matrices.
+
+    Parameters
+    ----------
+    A : (a, n, n)
+    B : (b, n, n), optional
+        A itself by default; the diagonal is then zero.
+    metric : str
+        A name of `spdsl.METRICS` or an alias, e.g. "aim", "stein", "lem", "riemann", "logdet", "logeuclid".
+
+    Returns
+    -------
+    (a, b) squared distances, in the array library of `A`.
+    """
+    chosen = get_metric(metric)
+    A = check_spd(A, name="A")
+    if B is None:
+        return sqdist_within(chosen, A)
+    B = arrays.like(check_spd(B, name="B"), A)
+    if A.shape[-1] != B.shape[-1]:
+        raise ValueError(
+            f"A holds {A.shape[-1]} x {A.shape[-1]} matrices and B {B.shape[-1]} x {B.shape[-1]}: pass one size"
+        )
+    return chosen.sqdist(A, B)
+
+
+def sqdist_within(metric: Metric, A: Array) -> Array:
+    """Squared distances of a stack to itself, exactly symmetric with a zero diagonal."""
+    factors = metric.factor(A)
+    d2 = metric.cross(factors, factors)
+    d2 = (d2 + d2.mT) / 2
+    index = namespace(d2).arange(d2.shape[0], device=d2.device)
+    d2[index, index] = 0.0
+    return d2
+
+
+class SPDEstimator(BaseEstimator):
+    """What all estimators on SPD stacks share: the check of X."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _check_X(self, X: Any, *, reset: bool = False, name: str = "X") -> Array:
+        X = check_spd(X, name=name)
+        if reset:
+            self.n_features_in_ = X.shape[-1]
+        elif X.shape[-1] != self.n_features_in_:
+            raise ValueError(
+                f"{name} holds {X.shape[-1]} x {X.shape[-1]} matrices, but {type(self).__name__} was fitted on "
+                f"{self.n_features_in_} x {self.n_features_in_} ones; pass matrices of that size, or fit again"
+            )
+        return X
+
+
+class SPDNearestNeighbor(ClassifierMixin, SPDEstimator):
+    """Nearest-neighbour classifier under a metric on SPD matrices.
+
+    Parameters
+    ----------
+    metric : str
+        A name of `spdsl.METRICS` or an alias.
+    n_neighbors : int
+        Neighbours that vote; a tied vote goes to the class of the nearest among the tied.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    n_features_in_ : int
+        Size n of the matrices.
+    """
+
+    def __init__(self, metric: str | Metric = "lem", *, n_neighbors: int = 1) -> None:
+        self.metric = metric
+        self.n_neighbors = n_neighbors
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Store the training matrices (n_matrices, n, n), factored for the metric, and their labels."""
+        X = self._check_X(X, reset=True)
+        check_neighbors(self.n_neighbors, X.shape[0])
+        return self._fit(X, y, first_copies(X))
+
+    def _fit(self, X: Array, y: Any, first: np.ndarray) -> Self:
+        """Keep matrices that need no check; `first` is the index of the first copy of each."""
+        self.classes_, self._labels = check_labels(y, X.shape[0])
+        self._first = first
+        self._factors = get_metric(self.metric).factor(X)
+        return self
+
+    def kneighbors(self, X: Any) -> tuple[Array, Array]:
+        """Squared distances and indices (n_matrices, n_neighbors) of the nearest training matrices, nearest first."""
+        check_is_fitted(self, "_factors")
+        return self._nearest(self._check_X(X))
+
+    def _nearest(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
+        """`kneighbors` of matrices that need no check."""
+        metric = get_metric(self.metric)
+        train = tuple(arrays.like(part, X) for part in self._factors)
+        found = []
+        for start in range(0, X.shape[0], PREDICT_BLOCK):
+            d2 = arrays.to_numpy(metric.cross(metric.factor(X[start : start + PREDICT_BLOCK]), train))
+            d2 = d2[:, self._first]  # copies tie exactly, where blocked products would round them apart
+            # a stable sort sends ties to the first training sample
+            order = np.argsort(d2, axis=1, kind="stable")[:, : self.n_neighbors]
+            found.append((np.take_along_axis(d2, order, axis=1), order))
+        return np.concatenate([d for d, _ in found]), np.concatenate([k for _, k in found])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels (n_matrices,) of the matrices X (n_matrices, n, n)."""
+        return self._vote(self.kneighbors(X)[1])
+
+    def _predict(self, X: Array) -> np.ndarray:
+        """`predict` of matrices that need no check."""
+        return self._vote(self._nearest(X)[1])
+
+    def _vote(self, index: np.ndarray) -> np.ndarray:
+        """The label that most of the neighbours (n_matrices, n_neighbors) have."""
+        votes = self._labels[index]
+        if self.n_neighbors == 1:
+            return self.classes_[votes[:, 0]]
+        counts = np.zeros((len(votes), len(self.classes_)), dtype=int)
+        np.add.at(counts, (np.arange(len(votes))[:, None], votes), 1)
+        tied = np.take_along_axis(counts, votes, axis=1) == counts.max(axis=1, keepdims=True)
+        return self.classes_[votes[np.arange(len(votes)), tied.argmax(axis=1)]]
+
+
+def first_copies(X: Array) -> np.ndarray:
+    """For every matrix the index of the first one equal to it."""
+    first = np.arange(X.shape[0])
+    _, group, size = np.unique(arrays.to_numpy(X[:, 0, :]), axis=0, return_inverse=True, return_counts=True)
+    seen: dict[bytes, int] = {}
+    alike = np.flatnonzero(size[group.reshape(-1)] > 1)  # only where the first rows agree is the rest looked at
+    for k in alike.tolist():
+        first[k] = seen.setdefault(blake2b(arrays.to_numpy(X[k]).tobytes()).digest(), k)
+    return first
+
+
+def check_neighbors(n_neighbors: Any, n_matrices: int) -> None:
+    """Raise unless so many neighbours can vote."""
+    remedy = f" (there are {n_matrices} training matrices)"
+    check_count("n_neighbors", n_neighbors, low=1, high=n_matrices, remedy=remedy)

@@ -1,0 +1,297 @@
+"""What SPDSL and SPDML share: a reduction `W'XW` learned from labelled pairs, with a classifier behind it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from spdsl import arrays
+from spdsl.arrays import Array, namespace, symmetric
+from spdsl.graphs import Count, PairGraph, PairSurvey, automatic_counts, survey_pairs
+from spdsl.heads import KernelSVC, LogVectorClassifier, check_head
+from spdsl.manifolds import MANIFOLDS, Manifold
+from spdsl.metrics import Metric, NotPositiveDefiniteError, get_metric
+from spdsl.neighbors import SPDEstimator, SPDNearestNeighbor, check_neighbors, first_copies, sqdist_within
+from spdsl.objectives import Objective
+from spdsl.progress import Progress, Quiet
+from spdsl.solver import Problem, SolverResult, minimize
+from spdsl.stacks import MemoryStack
+from spdsl.validation import check_count, check_labels, check_number, check_spd
+
+SOLVER_OPTIONS = {"rule", "gradient_tol", "patience"}  # arguments of `minimize` that are no parameter of their own
+MIN_RANK = 1e-6  # smallest singular value of a start relative to the largest: its square must stay above rounding
+
+
+class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
+    """A reduction `W'XW` learned from labelled pairs, and the nearest neighbour behind it.
+
+    Subclasses say which objective the pairs are put to.
+    """
+
+    n_components: int | None
+    metric: str | Metric
+    manifold: str
+    n_within: Count | Literal["auto"] | None
+    n_between: Count | Literal["auto"]
+    init: str | Array
+    max_iter: int
+    tol: float
+    solver_options: dict[str, Any] | None
+    classifier: Any
+    n_neighbors: int
+    device: Any
+    random_state: Any
+    callback: Callable[[dict[str, float], Array], Any] | None
+    verbose: bool
+
+    def _make_objective(
+        self, survey: PairSurvey, labels: np.ndarray, reduced_distance: Callable[[], float]
+    ) -> Objective:
+        """The objective over the surveyed pairs; `reduced_distance` gives their mean distance at the start."""
+        raise NotImplementedError
+
+    def _wants_mean_distance(self) -> bool:
+        """Whether the objective needs the mean distance of all pairs in the original space."""
+        return False
+
+    def _similarity_width(self) -> float | None:
+        """The beta of a similarity that a kernel head should use."""
+        return None
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn W from the stack X (n_matrices, n, n) and its labels.
+
+        Returns
+        -------
+        self. After Ctrl-C the best W so far is kept, `status_` is "interrupted", and KeyboardInterrupt goes on.
+        """
+        X = self._check_X(X, reset=True)
+        self.classes_, labels = self._check_y(y, X.shape[0])
+        self._check_parameters(X.shape[0])
+        moved = arrays.to_device(X, self.device)
+        start = self._initial(moved)
+        problem, self.graph_ = self._problem(moved, labels, start)
+        self._keep(problem.objective)
+        self._settle(result := self._minimize(problem, start), X, labels)
+        if result.status == "interrupted":
+            raise KeyboardInterrupt
+        return self
+
+    def cost(self, X: Any, y: Any) -> Callable[[Array], tuple[float, Array]]:
+        """The exact function that `fit(X, y)` minimises: `W (n, m) -> (value, Euclidean gradient (n, m))`.
+
+        For use with any other optimiser. Each call reads the data once. Where beta follows from the start, it is the
+        start that `fit` would take.
+        """
+        X = check_spd(X)
+        _, labels = self._check_y(y, X.shape[0])
+        self._check_parameters(X.shape[0])
+        X = arrays.to_device(X, self.device)
+        problem, _ = self._problem(X, labels, self._initial(X))
+
+        def function(W: Array) -> tuple[float, Array]:
+            W = arrays.detached(W)
+            if W.ndim != 2 or W.shape[0] != X.shape[-1]:
+                raise ValueError(f"W must have shape ({X.shape[-1]}, n_components), got {tuple(W.shape)}")
+            return problem.cost(W)
+
+        return function
+
+    def _check_y(self, y: Any, n_matrices: int) -> tuple[np.ndarray, np.ndarray]:
+        classes, labels = check_labels(y, n_matrices)
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least 2 classes, y has 1 class: every label is {classes[0]}"
+            )
+        if len(classes) == n_matrices:
+            raise ValueError(f"every class has one sample: {type(self).__name__} needs two or more of some class")
+        return classes, labels
+
+    def _check_parameters(self, n_matrices: int) -> None:
+        """Complain about parameters before any long work."""
+        self._search_space()
+        check_count("max_iter", self.max_iter, low=0)
+        check_number("tol", self.tol, low=0.0)
+        check_neighbors(self.n_neighbors, n_matrices)
+        check_head(self.classifier)
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be a function of (history row, W), got {self.callback!r}")
+        if not isinstance(self.solver_options, dict | None):
+            raise ValueError(f"solver_options must be a dict or None, got {self.solver_options!r}")
+        unknown = set(self.solver_options or {}) - SOLVER_OPTIONS
+        if unknown:
+            names = ", ".join(map(repr, sorted(SOLVER_OPTIONS)))
+            raise ValueError(f"solver_options: unknown option {min(unknown)!r}; choose among {names}")
+
+    def _keep(self, objective: Objective) -> None:
+        """Keep what later calls need of the objective."""
+
+    def _problem(self, X: Array, labels: np.ndarray, start: Array) -> tuple[Problem, PairGraph]:
+        metric = get_metric(self.metric)
+        if bool(namespace(X).all(X[:1] == X)):
+            raise ValueError("all training matrices are equal: there is no distance to learn from; bring others")
+        within, between = self._counts(labels, metric)
+        survey = survey_pairs(X, labels, metric, within, between, measure=self._wants_mean_distance())
+        graph, stack = survey.graph, MemoryStack(X)
+        i, j = arrays.like(graph.i, X), arrays.like(graph.j, X)
+
+        def reduced_distance() -> float:
+            try:
+                d2, _ = metric.pairs(stack.start(start), i, j)
+            except NotPositiveDefiniteError as error:
+                raise ValueError(f"W'XW at the start is not positive definite; {error}") from error
+            return float(namespace(d2).mean(namespace(d2).sqrt(d2)))
+
+        return Problem(stack, metric, self._make_objective(survey, labels, reduced_distance), i, j), graph
+
+    def _counts(self, labels: np.ndarray, metric: Metric) -> tuple[Count, Count]:
+        """Neighbours within and between classes, with "auto" and None worked out."""
+        automatic = automatic_counts(labels, metric.flat)
+        sizes = np.bincount(labels)
+        smallest = int(min(sizes.min(), sizes.max() - 1))
+        within = smallest if self.n_within is None else self.n_within
+        return (
+            automatic[0] if isinstance(within, str) and within == "auto" else within,
+            automatic[1] if isinstance(self.n_between, str) and self.n_between == "auto" else self.n_between,
+        )
+
+    def _search_space(self) -> Manifold:
+        metric = get_metric(self.metric)
+        if self.manifold not in ("psd", "grassmann"):
+            raise ValueError(f"manifold must be 'psd' or 'grassmann', got {self.manifold!r}")
+        if metric.invariance == "none":
+            if self.manifold == "grassmann":
+                raise ValueError(
+                    f"metric {metric.name!r} changes when the columns of W are rotated, so it is not a function on the "
+                    f"Grassmann manifold; use manifold='psd'"
+                )
+            return MANIFOLDS["full-rank"]
+        return MANIFOLDS[self.manifold]
+
+    def _initial(self, X: Array) -> Array:
+        """The first W (n, m), a point of the search space."""
+        return self._search_space().point(self._start_matrix(X))
+
+    def _start_matrix(self, X: Array) -> Array:
+        """What `init` names or brings."""
+        n = X.shape[-1]
+        xp = namespace(X)
+        m = self._n_components(n)
+        if isinstance(self.init, str):
+            if self.init == "identity":
+                return xp.eye(n, m, dtype=X.dtype, device=X.device)
+            if self.init == "pca":
+                # mean of the matrices, each scaled to trace 1 so that none of them speaks for all
+                mean = xp.mean(X / xp.linalg.trace(X)[:, None, None], axis=0)
+                return xp.flip(xp.linalg.eigh(symmetric(mean))[1], axis=1)[:, :m] + 0.0
+            if self.init == "random":
+                draw = check_random_state(self.random_state).standard_normal((n, m))
+                return arrays.like(np.linalg.qr(draw)[0], X)
+            raise ValueError(f"init must be 'identity', 'pca', 'random' or an array (n, m), got {self.init!r}")
+        try:
+            if self.init is None:
+                raise TypeError
+            W = arrays.like(np.asarray(arrays.to_numpy(self.init), dtype=np.float64), X)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"init must be 'identity', 'pca', 'random' or an array (n, m), got {self.init!r}"
+            ) from error
+        m = m if self.n_components is not None or W.ndim != 2 else min(W.shape[1], n - 1)
+        if tuple(W.shape) != (n, m):
+            raise ValueError(f"init must have shape ({n}, {m}), got {tuple(W.shape)}")
+        if not bool(xp.all(xp.isfinite(W))):
+            raise ValueError("init contains NaN or infinity: it must be finite and of full column rank")
+        w = xp.linalg.svdvals(W)
+        if not float(w[-1]) > MIN_RANK * float(w[0]):
+            raise ValueError("init has dependent columns: it must be finite and of full column rank")
+        return W + 0.0
+
+    def _n_components(self, n: int) -> int:
+        if n < 2:
+            raise ValueError(f"X holds 1 x 1 matrices (1 feature(s)): {type(self).__name__} reduces n x n with n >= 2")
+        if self.n_components is None:
+            return max(1, min(round(n / 3), 40))
+        remedy = f", below the size {n} of the matrices"
+        return check_count("n_components", self.n_components, low=1, high=n - 1, remedy=remedy)
+
+    def _minimize(self, problem: Problem, W: Array) -> SolverResult:
+        with Progress(self.max_iter, type(self).__name__) if self.verbose else Quiet() as progress:
+
+            def report(row: dict[str, float], W: Array) -> Any:
+                if row["iteration"] > 0:
+                    progress.step(f"cost {row['value']:.6g}")
+                return None if self.callback is None else self.callback(row, W)
+
+            try:
+                return minimize(
+                    problem,
+                    W,
+                    self._search_space(),
+                    max_iter=self.max_iter,
+                    tol=self.tol,
+                    callback=report,
+                    **(self.solver_options or {}),
+                )
+            except NotPositiveDefiniteError as error:
+                raise ValueError(f"W'XW at the start is not positive definite; {error}") from error
+
+    def _settle(self, result: SolverResult, X: Array, labels: np.ndarray) -> None:
+        """Take over the solver's result, and fit the classifier on the reduced training matrices."""
+        self.components_ = arrays.like(result.W, X)
+        self.cost_ = result.value
+        self.history_ = result.history
+        self.n_iter_ = len(result.history) - 1
+        self.n_passes_ = result.passes
+        self.status_, self.message_ = result.status, result.message
+        # W'XW is not checked again: the solver has been there, and what is wrong with it is not wrong with X
+        reduced, y = self._reduce(X), self.classes_[labels]
+        if isinstance(self.classifier, str) and self.classifier == "nn":
+            neighbor = SPDNearestNeighbor(self.metric, n_neighbors=self.n_neighbors)
+            self.classifier_ = neighbor._fit(reduced, y, first_copies(X))
+        elif isinstance(self.classifier, str) and self.classifier == "svm":
+            self.classifier_ = KernelSVC(self.metric, beta=self._similarity_width())._fit(reduced, y)
+        else:
+            own = None if isinstance(self.classifier, str) else self.classifier
+            self.classifier_ = LogVectorClassifier(own)._fit(reduced, y)
+        self.classifier_.n_features_in_ = reduced.shape[-1]
+        if result.status in ("max_iter", "rank", "unbounded") and self.max_iter > 0:
+            bounded = (
+                "use SPDSL" if get_metric(self.metric).invariance == "none" else "use manifold='grassmann', or SPDSL"
+            )
+            remedy = "increase max_iter, or raise tol" if result.status == "max_iter" else bounded
+            warnings.warn(f"{type(self).__name__}: {result.message}; {remedy}", ConvergenceWarning, stacklevel=3)
+
+    # ------------------------------------------------------------------ use
+
+    def _reduce(self, X: Array) -> Array:
+        W = arrays.like(self.components_, X)
+        return symmetric(W.mT @ (X @ W))
+
+    def transform(self, X: Any) -> Array:
+        """Reduced matrices `W'XW` (n_matrices, m, m)."""
+        return self._transform(X)
+
+    def _transform(self, X: Any, name: str = "X") -> Array:
+        check_is_fitted(self, "components_")
+        return self._reduce(self._check_X(X, name=name))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels (n_matrices,): by default those of the nearest neighbours under the learned distance."""
+        reduced = self.transform(X)
+        return self.classifier_._predict(reduced)
+
+    def sqdist(self, A: Any, B: Any = None) -> Array:
+        """Learned squared distances between stacks of the original matrices, (a, b)."""
+        reduced, metric = self._transform(A, "A"), get_metric(self.metric)
+        if B is None:
+            return sqdist_within(metric, reduced)
+        return metric.sqdist(reduced, arrays.like(self._transform(B, "B"), reduced))

@@ -1,0 +1,72 @@
+"""Fixtures shared by all tests: the array libraries under test, SPD matrices, real data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+LIBRARIES = [name.strip() for name in os.environ.get("SPDSL_TEST_ARRAYS", "numpy").split(",") if name.strip()]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what runs on every array library, and what needs real data."""
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        if "xp_name" in names:
+            item.add_marker(pytest.mark.arrays)
+        if "data_folder" in names:
+            item.add_marker(pytest.mark.data)
+
+
+@pytest.fixture(params=LIBRARIES)
+def xp_name(request: pytest.FixtureRequest) -> str:
+    """Name of the array library under test."""
+    return request.param
+
+
+@pytest.fixture
+def as_array(xp_name: str) -> Callable[[Any], Any]:
+    """A function from NumPy arrays to arrays of the library under test."""
+    if xp_name == "numpy":
+        return np.asarray
+    if xp_name == "torch":
+        torch = pytest.importorskip("torch")
+        return lambda x: torch.as_tensor(np.array(x))
+    raise ValueError(f"SPDSL_TEST_ARRAYS names {xp_name!r}; known are 'numpy' and 'torch'")
+
+
+def make_spd(rng: np.random.Generator, N: int, n: int, condition: float = 30.0) -> np.ndarray:
+    """N random SPD matrices (N, n, n) with log-spaced eigenvalues, the largest near 1, and random eigenvectors."""
+    V = np.linalg.qr(rng.standard_normal((N, n, n)))[0]
+    w = np.logspace(0, -np.log10(condition), n) * rng.uniform(0.7, 1.4, (N, n))
+    X = (V * w[:, None, :]) @ V.mT
+    return (X + X.mT) / 2
+
+
+@pytest.fixture
+def spd() -> Callable[..., np.ndarray]:
+    """The maker `spd(rng, N, n, condition=30)` of random SPD stacks."""
+    return make_spd
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator with a fixed seed."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Folder of the real data sets, from the environment variable SPDSL_DATA."""
+    folder = os.environ.get("SPDSL_DATA")
+    if not folder:
+        pytest.skip("set SPDSL_DATA to the folder of the real data sets")
+    path = Path(folder)
+    if not path.is_dir():
+        pytest.skip(f"SPDSL_DATA={folder} is not a folder")
+    return path

@@ -1,0 +1,108 @@
+"""The few array operations that the standard does not name, on every library under test."""
+
+import numpy as np
+import pytest
+
+from spdsl import arrays
+
+
+def test_scatter_add_sums_repeated_indices(as_array, rng):
+    index, values = rng.integers(0, 5, 40), rng.standard_normal((40, 2, 3))
+    expected = np.zeros((7, 2, 3))
+    np.add.at(expected, index, values)
+    found = arrays.scatter_add(7, as_array(index), as_array(values))
+    np.testing.assert_allclose(arrays.to_numpy(found), expected, atol=1e-14)
+
+
+def test_scatter_add_of_nothing_is_zero(as_array):
+    found = arrays.scatter_add(3, as_array(np.zeros(0, int)), as_array(np.zeros((0, 2))))
+    assert arrays.to_numpy(found).shape == (3, 2)
+    assert not arrays.to_numpy(found).any()
+
+
+def test_add_at_sums_repeated_indices_in_place(as_array, rng):
+    index, values = rng.integers(0, 5, 40), rng.standard_normal((40, 2, 3))
+    expected = np.ones((7, 2, 3))
+    np.add.at(expected, index, values)
+    out = as_array(np.ones((7, 2, 3)))
+    arrays.add_at(out, as_array(index), as_array(values))
+    np.testing.assert_allclose(arrays.to_numpy(out), expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("count", [6, 60])  # dense and sparse route
+def test_pair_product_equals_the_dense_symmetric_matrix(as_array, rng, count):
+    i, j = np.triu_indices(count, 1)
+    chosen = np.sort(rng.choice(len(i), 15, replace=False))
+    i, j, c, Z = i[chosen], j[chosen], rng.standard_normal(15), rng.standard_normal((count, 4))
+    C = np.zeros((count, count))
+    C[i, j] = C[j, i] = c
+    found = arrays.pair_product(as_array(i), as_array(j), as_array(c), as_array(Z))
+    np.testing.assert_allclose(arrays.to_numpy(found), C @ Z, atol=1e-14)
+    dense = arrays.pair_matrix(as_array(i), as_array(j), as_array(c), count)
+    np.testing.assert_array_equal(arrays.to_numpy(dense), C)
+
+
+def test_inverse_lower_is_the_inverse_and_lower(as_array, rng, spd):
+    L = np.linalg.cholesky(spd(rng, 4, 5, 1e3))
+    inverse = arrays.to_numpy(arrays.inverse_lower(as_array(L)))
+    np.testing.assert_allclose(inverse @ L, np.broadcast_to(np.eye(5), L.shape), atol=1e-11)
+    assert not np.triu(inverse, 1).any()
+
+
+def test_inverse_lower_ignores_what_stands_above_the_diagonal(as_array, rng, spd):
+    L = np.linalg.cholesky(spd(rng, 2, 4))
+    dirty = L + np.triu(np.ones((4, 4)), 1)
+    found = arrays.to_numpy(arrays.inverse_lower(as_array(dirty)))
+    np.testing.assert_allclose(found, arrays.to_numpy(arrays.inverse_lower(as_array(L))), rtol=1e-14)
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+@pytest.mark.parametrize("block_bytes", [8, 100, 1 << 22])
+def test_blocks_cover_the_range_once_and_in_order(monkeypatch, threaded, block_bytes):
+    monkeypatch.setattr(arrays, "BLOCK_BYTES", block_bytes)
+    parts = list(arrays.map_blocks(lambda s: np.arange(100)[s], 100, 8, threaded=threaded))
+    np.testing.assert_array_equal(np.concatenate(parts), np.arange(100))
+    assert len(parts) >= (100 if block_bytes == 8 else 1)
+
+
+def test_over_blocks_joins_arrays_and_tuples(as_array, monkeypatch, rng):
+    monkeypatch.setattr(arrays, "BLOCK_BYTES", 64)
+    A = rng.standard_normal((23, 2, 2))
+    double = arrays.over_blocks(lambda block: 2 * block, as_array(A))
+    np.testing.assert_array_equal(arrays.to_numpy(double), 2 * A)
+    first, second = arrays.over_blocks(lambda block: (block + 1, block - 1), as_array(A))
+    np.testing.assert_array_equal(arrays.to_numpy(first), A + 1)
+    np.testing.assert_array_equal(arrays.to_numpy(second), A - 1)
+
+
+def test_errors_inside_blocks_reach_the_caller(monkeypatch):
+    monkeypatch.setattr(arrays, "BLOCK_BYTES", 64)
+
+    def fail(s):
+        raise ValueError(f"at {s.start}")
+
+    with pytest.raises(ValueError, match="at 0"):
+        list(arrays.map_blocks(fail, 100, 8, threaded=True))
+
+
+def test_like_and_to_numpy_go_back_and_forth(as_array, rng):
+    x, model = rng.standard_normal(4), as_array(np.zeros(1))
+    moved = arrays.like(x, model)
+    assert type(moved) is type(model)
+    np.testing.assert_array_equal(arrays.to_numpy(arrays.like(moved, model)), x)
+    assert arrays.is_numpy(arrays.like(moved, x))
+
+
+def test_thread_count_follows_the_environment(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert arrays.threads() == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "nonsense")
+    assert arrays.threads() >= 1
+
+
+def test_asking_for_a_device_that_is_not_there_says_so():
+    torch = pytest.importorskip("torch", reason="needs PyTorch")
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    with pytest.raises(ValueError, match="no CUDA device"):
+        arrays.to_device(np.zeros(2), "cuda")

@@ -1,0 +1,66 @@
+"""What the README shows, the examples and the benchmarks run as they stand."""
+
+import re
+import runpy
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spdsl import demo
+from spdsl.datasets import load_digit_sets
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_python_of_the_readme_runs(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert len(blocks) >= 2
+    scope = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        for block in blocks:
+            exec(compile(block, "README.md", "exec"), scope)
+    shown = capsys.readouterr().out.split()
+    assert float(shown[1]) > float(shown[0])
+    assert "(448,20,20)" in "".join(shown)
+
+
+def test_digit_sets_are_covariances_with_mean():
+    X, y = load_digit_sets(3, random_state=1)
+    assert X.shape[1:] == (65, 65)
+    assert len(X) == len(y)
+    np.testing.assert_array_equal(np.unique(y), np.arange(10))
+    mean = X[0, :64, 64]
+    C = X[0, :64, :64] - np.outer(mean, mean)
+    assert np.sum(np.linalg.eigvalsh(C) > 0.05 * np.trace(C)) == 2  # three images: rank two above the ridge
+    assert X[0, 64, 64] == 1
+
+
+def test_digit_sets_need_two_images():
+    with pytest.raises(ValueError, match="at least 2 images"):
+        load_digit_sets(1)
+
+
+def test_the_demo_prints_a_table(capsys):
+    demo.main(n_splits=1)
+    out = capsys.readouterr().out
+    for name in ("AIM", "Stein", "LEM", "plain nearest neighbour"):
+        assert name in out
+
+
+def test_the_example_draws_its_figure(tmp_path):
+    example = runpy.run_path(str(ROOT / "examples" / "learn_distances.py"))
+    before, after = example["main"](str(tmp_path / "figure.png"))
+    assert after > before
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("script", ["iteration.py", "pymanopt_peer.py"])
+def test_benchmarks_run_at_a_tiny_size(script):
+    command = [sys.executable, str(ROOT / "benchmarks" / script), "--tiny"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert "passes" in out.stdout
