@@ -24,6 +24,7 @@ FLOORS = [
     {"baselines"},
     {"methods"},
     {"experiments"},
+    {"commands"},
     {"cli", "demo"},
 ]
 SIDE_ROOMS = {"features": {"arrays", "validation"}, "datasets": {"arrays", "validation", "features"}}

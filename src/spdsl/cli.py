@@ -1,0 +1,23 @@
+"""The command line: `spdsl <group> <command>`. Each group is a module in `spdsl.commands`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        import typer
+    except ImportError:
+        sys.exit("The command line needs typer and rich: pip install 'spdsl[cli]'")
+    from spdsl.commands import features
+
+    app = typer.Typer(help="Supervised learning on SPD matrices.", no_args_is_help=True, add_completion=False)
+    app.callback()(lambda: None)  # keeps group names in use even while there is a single group
+    app.add_typer(features.app, name="features", help="Turn a folder of media into an SPD stack.")
+    app()
+
+
+if __name__ == "__main__":
+    main()

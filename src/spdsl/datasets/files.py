@@ -1,0 +1,91 @@
+"""Finding the files of a dataset, knowing whether they changed, and writing without leaving halves."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from spdsl.features.images import IMAGE_SUFFIXES, frame_files, natural_key
+from spdsl.features.recipes import Recipe
+
+INDEX = "spdsl-index.json"  # names a folder as one of our caches
+
+
+def find_samples(folder: str | Path, recipe: Recipe) -> list[Path]:
+    """Every sample under `folder` that the recipe takes, relative to it, in natural order of name.
+
+    Links are followed, each folder once, so that a link to a folder above ends instead of running in circles. Hidden
+    files are left out. For clips, a folder that directly holds images is one sample.
+    """
+    root = Path(folder)
+    found: list[Path] = []
+    for at, folders, files in _walk(root):
+        names = [name for name in files if Path(name).suffix.lower() in recipe.suffixes]
+        found += [at / name for name in names]
+        if recipe.folders and at != root and any(Path(name).suffix.lower() in IMAGE_SUFFIXES for name in files):
+            found.append(at)
+        folders.sort()
+    return sorted((path.relative_to(root) for path in found), key=lambda path: natural_key(path.as_posix()))
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """`os.walk` that follows links but enters no folder twice."""
+    seen: set[tuple[int, int]] = set()
+    for at, folders, files in os.walk(root, followlinks=True):
+        status = os.stat(at)
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        if INDEX in files:  # a cache that was put among the data
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield Path(at), folders, [name for name in files if not name.startswith(".")]
+
+
+def fingerprint(root: Path, sample: Path, recipe: Recipe) -> str:
+    """Digest of a sample's name, and of the size and time of every file it depends on."""
+    path = root / sample
+    files = frame_files(path) if path.is_dir() else [path]
+    lines = [sample.as_posix()]
+    for file in [*files, *recipe.companions(path)]:
+        try:
+            status = os.stat(file)
+            lines.append(f"{file.name} {status.st_size} {status.st_mtime_ns}")
+        except OSError:
+            lines.append(f"{file.name} missing")  # a dangling link: reading it will say so
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()[:24]
+
+
+@contextmanager
+def written_whole(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
+    """A binary file that appears under its name only when it is complete; on an error nothing stays behind.
+
+    `durable` also waits until the disk has it, against a loss of power; that costs milliseconds a file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w+b") as file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    """Permissions that new files do not get; reading it means setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

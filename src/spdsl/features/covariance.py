@@ -1,0 +1,159 @@
+"""A set of vectors (frames, descriptors, joint positions) as one SPD matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import numpy as np
+
+from spdsl.features.errors import FeatureError
+
+Embedding = Literal["covariance", "augmented", "gaussian"]
+EMBEDDINGS: tuple[Embedding, ...] = ("covariance", "augmented", "gaussian")
+Shrinkage = Literal["ledoit_wolf", "oas"]
+
+RIDGE = 1e-3  # the paper's delta, as a fraction of the trace
+
+
+class StreamingCovariance:
+    """Mean and covariance of samples that arrive in chunks; memory is `d x d` however many arrive.
+
+    Chunks are merged by the pairwise update of Chan, Golub and LeVeque: no sum of raw squares is ever formed, so
+    nothing cancels when the mean is large against the spread.
+
+    Attributes
+    ----------
+    count : int
+        Samples seen so far.
+    mean : ndarray (d,)
+        Their mean.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean = np.zeros(0)
+        self._scatter = np.zeros((0, 0))
+
+    def update(self, samples: np.ndarray) -> StreamingCovariance:
+        """Add `samples` (k, d), or (k, ...) that is flattened to (k, d); returns itself."""
+        samples = _as_rows(samples)
+        if len(samples) == 0:
+            return self
+        if self.count == 0:
+            self.mean = np.zeros(samples.shape[1])
+            self._scatter = np.zeros((samples.shape[1],) * 2)
+        elif samples.shape[1] != len(self.mean):
+            raise FeatureError(f"samples have {samples.shape[1]} entries, those before them had {len(self.mean)}")
+        bad = np.flatnonzero(~np.isfinite(samples).all(axis=1))
+        if len(bad):
+            raise FeatureError(f"sample {self.count + bad[0]} holds NaN or infinity: drop it or fill it in first")
+        k, mean = len(samples), samples.mean(axis=0)
+        centred, delta = samples - mean, mean - self.mean
+        total = self.count + k
+        self._scatter += centred.T @ centred + np.outer(delta, delta) * (self.count * k / total)
+        self.mean = self.mean + delta * (k / total)
+        self.count = total
+        return self
+
+    def covariance(self, ddof: int = 1) -> np.ndarray:
+        """Covariance (d, d) of everything seen, divided by `count - ddof`."""
+        if self.count - ddof < 1:
+            raise FeatureError(f"a covariance needs at least {ddof + 1} samples, here are {self.count}")
+        return self._scatter / (self.count - ddof)
+
+
+def set_covariance(
+    samples: np.ndarray | Iterable[np.ndarray],
+    *,
+    embedding: Embedding = "covariance",
+    ridge: float = RIDGE,
+    shrinkage: Shrinkage | None = None,
+) -> np.ndarray:
+    """SPD matrix of a set of samples: `S = cov + ridge * trace(cov) * I`, by itself or joined with the mean.
+
+    Parameters
+    ----------
+    samples : ndarray (n, ...) or iterable of such chunks
+        One sample a row (an image is flattened). An iterable is read once, chunk by chunk, in constant memory.
+    embedding : {"covariance", "augmented", "gaussian"}
+        What to return: `S` (d, d); the paper's `[[S + m m', m], [m', 1]]` (d + 1, d + 1); or that matrix times
+        `det(S)^(-1/(d+1))`, the embedding of the Gaussian N(m, S), which has determinant one.
+    ridge : float
+        Fraction of the trace added to the diagonal (the paper: 1e-3). Zero leaves the covariance as it is.
+    shrinkage : {"ledoit_wolf", "oas"}, optional
+        Use scikit-learn's shrinkage estimator instead of the sample covariance; needs the samples as one array.
+
+    Returns
+    -------
+    ndarray, symmetric; positive definite wherever `ridge > 0`.
+    """
+    if embedding not in EMBEDDINGS:
+        raise ValueError(f"embedding={embedding!r}: choose from {', '.join(EMBEDDINGS)}")
+    if not 0 <= ridge < np.inf:
+        raise ValueError(f"ridge={ridge!r}: it is a fraction of the trace, zero or more")
+    moments = StreamingCovariance()
+    for chunk in _chunks(samples):
+        moments.update(chunk)
+    S = moments.covariance()
+    if shrinkage is not None:
+        S = _shrunk(samples, shrinkage)
+    return embed_gaussian(moments.mean, add_ridge(S, ridge), embedding)
+
+
+def add_ridge(S: np.ndarray, ridge: float = RIDGE) -> np.ndarray:
+    """Return `S + ridge * trace(S) * I`, exactly symmetric; a set without any spread is refused."""
+    trace = np.trace(S)
+    if not trace > np.finfo(float).tiny:
+        raise FeatureError("all samples are equal: their covariance is zero and no ridge relative to it helps")
+    if not np.isfinite(trace):
+        raise FeatureError("the covariance overflows: rescale the samples")
+    S = (S + S.T) / 2
+    S[np.diag_indices(len(S))] += ridge * trace
+    return S
+
+
+def embed_gaussian(mean: np.ndarray, S: np.ndarray, embedding: Embedding = "augmented") -> np.ndarray:
+    """Join mean (d,) and covariance (d, d) into one SPD matrix; see `set_covariance` for the three forms."""
+    if embedding == "covariance":
+        return S
+    P = np.block([[S + np.outer(mean, mean), mean[:, None]], [mean[None, :], np.ones((1, 1))]])
+    if embedding == "augmented":
+        return P
+    sign, logdet = np.linalg.slogdet(S)
+    if sign <= 0 or not np.isfinite(logdet):
+        raise FeatureError("the Gaussian embedding needs a positive definite covariance: use a ridge above zero")
+    return P * np.exp(-logdet / len(P))
+
+
+def _as_rows(samples: np.ndarray) -> np.ndarray:
+    """(k, ...) of numbers to (k, d) float64."""
+    samples = np.asarray(samples)
+    if samples.ndim < 2:
+        raise FeatureError(f"samples have shape {samples.shape}: expected (n, d), one sample a row")
+    if samples.dtype.kind not in "biuf":
+        raise FeatureError(f"samples have dtype {samples.dtype}: expected real numbers")
+    return samples.reshape(len(samples), math.prod(samples.shape[1:])).astype(np.float64, copy=False)
+
+
+def _chunks(samples: np.ndarray | Iterable[np.ndarray], rows: int = 4096) -> Iterator[np.ndarray]:
+    """Slices of an array (so that its float64 copy stays small), or the chunks of an iterable."""
+    if hasattr(samples, "__array__") or isinstance(samples, (list, tuple)):
+        array = np.asarray(samples)
+        if array.ndim < 2:
+            _as_rows(array)
+        yield from (array[i : i + rows] for i in range(0, len(array), rows))
+    else:
+        yield from samples
+
+
+def _shrunk(samples: np.ndarray | Iterable[np.ndarray], shrinkage: str) -> np.ndarray:
+    from sklearn.covariance import ledoit_wolf, oas
+
+    estimators = {"ledoit_wolf": ledoit_wolf, "oas": oas}
+    if shrinkage not in estimators:
+        raise ValueError(f"shrinkage={shrinkage!r}: choose from {', '.join(estimators)}")
+    if not hasattr(samples, "__array__") and not isinstance(samples, (list, tuple)):
+        raise FeatureError(f"shrinkage={shrinkage!r} needs all samples at once: pass an array, not an iterable")
+    return estimators[shrinkage](_as_rows(np.asarray(samples)))[0]

@@ -1,0 +1,56 @@
+"""Tables of numbers from NPY and CSV files."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from spdsl.features.errors import FeatureError
+
+_CSV_BYTES = 1 << 29  # as text; numbers beyond this belong in a .npy file
+
+
+def read_table(path: str | Path) -> np.ndarray:
+    """Read the numbers of a `.npy` file, or of text with a row a line, split at `;`, `,`, tabs or blanks.
+
+    One header line is allowed in text; an empty cell is NaN.
+
+    Returns
+    -------
+    ndarray of float64; two-dimensional for text
+    """
+    path = Path(path)
+    return _read_npy(path) if path.suffix.lower() == ".npy" else _read_csv(path)
+
+
+def _read_npy(path: Path) -> np.ndarray:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise FeatureError(f"{path}: not a readable .npy array ({error})") from None
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iuf":
+        raise FeatureError(f"{path}: expected an array of real numbers")
+    return array.astype(np.float64)
+
+
+def _read_csv(path: Path) -> np.ndarray:
+    if path.stat().st_size > _CSV_BYTES:
+        raise FeatureError(f"{path}: larger than {_CSV_BYTES >> 20} MiB; save it as .npy instead")
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise FeatureError(f"{path}: the file is empty")
+    delimiter = next((mark for mark in (";", ",", "\t") if mark in lines[-1]), None)
+    split = (lambda line: next(csv.reader([line], delimiter=delimiter))) if delimiter else str.split
+    rows = []
+    for number, line in enumerate(lines):
+        try:
+            rows.append([float(cell) if cell.strip() else np.nan for cell in split(line)])
+        except (ValueError, csv.Error):
+            if number > 0:
+                raise FeatureError(f"{path}: row {number + 1} holds something that is not a number") from None
+        if rows and len(rows[-1]) != len(rows[0]):
+            raise FeatureError(f"{path}: row {number + 1} has {len(rows[-1])} columns, those before it {len(rows[0])}")
+    return np.array(rows, dtype=np.float64)
