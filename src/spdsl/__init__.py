@@ -1,9 +1,29 @@
 """Supervised similarity learning on symmetric positive definite (SPD) matrices."""
 
+from spdsl.baselines import CDL, LEK, LEML, MDM, RSR, TangentSpaceClassifier
 from spdsl.estimators import SPDML, SPDSL, SPDNearestNeighbor, pairwise_sqdist
+from spdsl.experiments import compare, tune
+from spdsl.methods import METHODS
 from spdsl.metrics import METRICS
 from spdsl.validation import check_spd, regularize
 
 __version__ = "0.1.0"
 
-__all__ = ["METRICS", "SPDML", "SPDSL", "SPDNearestNeighbor", "check_spd", "pairwise_sqdist", "regularize"]
+__all__ = [
+    "CDL",
+    "LEK",
+    "LEML",
+    "MDM",
+    "METHODS",
+    "METRICS",
+    "RSR",
+    "SPDML",
+    "SPDSL",
+    "SPDNearestNeighbor",
+    "TangentSpaceClassifier",
+    "check_spd",
+    "compare",
+    "pairwise_sqdist",
+    "regularize",
+    "tune",
+]

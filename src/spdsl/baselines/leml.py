@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.optimize
@@ -23,7 +23,7 @@ class LEML(TransformerMixin, SPDClassifier):
 
     Minimises `LogDet(Q, I) + eta LogDet(xi, xi_0)` subject to `d_Q <= xi` for pairs of one class and `d_Q >= xi` for pairs
     of two, by cyclic Bregman projections; classifies by the nearest neighbour under d_Q. A visit to a constraint costs
-    `tr(QM)`, O(n^2); only if it is violated or holds a multiplier, one n x n eigen-decomposition and three products
+    `tr(QM)`, O(n^2); only if it is violated or holds a multiplier, one n x n eigen-decomposition and four products
     follow ("exact"), or two products ("closed-form"). A sweep visits every pair once.
 
     Parameters
@@ -61,6 +61,8 @@ class LEML(TransformerMixin, SPDClassifier):
     n_pairs_ : int
     classes_, n_features_in_
     """
+
+    tuning_params: ClassVar[dict[str, Any]] = {"max_iter": 2, "max_pairs": 200, "random_state": 0}
 
     def __init__(
         self,
@@ -132,7 +134,9 @@ class LEML(TransformerMixin, SPDClassifier):
         chosen = np.sort(np.concatenate([alike, apart]))
         low, high = d2.mean() - self.zeta * d2.std(), d2.mean() + self.zeta * d2.std()
         if not low > 0:
-            raise ValueError(f"zeta={self.zeta} puts the threshold of same-class pairs at {low:.3g}: use a smaller zeta")
+            raise ValueError(
+                f"zeta={self.zeta} puts the threshold of same-class pairs at {low:.3g}: use a smaller zeta"
+            )
         self.n_pairs_, self._n_impossible = len(chosen), int(impossible.sum())
         return _Constraints(i[chosen], j[chosen], same[chosen], np.where(same[chosen], low, high))
 
@@ -228,7 +232,9 @@ def _root(lam: np.ndarray, xi: float, eta: float) -> float:
     return float(scipy.optimize.brentq(difference, low * (1 - inset), high * (1 - inset), xtol=1e-300, rtol=1e-14))
 
 
-def project_closed_form(Q: np.ndarray, D: np.ndarray, xi: float, multiplier: float, eta: float, same: bool) -> Projected:
+def project_closed_form(
+    Q: np.ndarray, D: np.ndarray, xi: float, multiplier: float, eta: float, same: bool
+) -> Projected:
     """The published update, the projection formula of constraints of rank one put to `D^2` of full rank.
 
     `a = min(multiplier, delta/2 (1/p - eta/xi))`, `p = tr(Q D^2)`, delta = 1 (same) or -1; `b = delta a/(1 - delta a p)`;

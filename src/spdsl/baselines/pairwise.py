@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
@@ -23,6 +23,9 @@ class SPDClassifier(ClassifierMixin, _SPDEstimator):
     Subclasses fill in `_prepare` (once per stack, whatever the parameters), `_learn` and `_decide`. `prepare` and
     `validate` serve tuning: factors and pair values of a training part are computed once, not once per grid point.
     """
+
+    #: parameters that make a fit cheaper where only the order of grid points matters, not the last digit
+    tuning_params: ClassVar[dict[str, Any]] = {}
 
     def _prepare(self, X: np.ndarray) -> Factors:
         """What depends on single matrices alone: arrays with the stack axis first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -23,6 +23,8 @@ class KernelSparseCoder(PairwiseClassifier):
     The label is the class whose atoms, with their part of the code, leave the least residual. Subclasses say what a
     pair's value is and how the kernel follows from it.
     """
+
+    tuning_params: ClassVar[dict[str, Any]] = {"tol": 1e-4, "max_iter": 200}
 
     penalty: float
     normalize: bool
