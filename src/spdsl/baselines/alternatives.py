@@ -6,12 +6,10 @@ from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from spdsl.baselines.pairwise import Factors, SPDClassifier
@@ -66,10 +64,9 @@ class TangentSpaceClassifier(SPDClassifier):
         if self.classifier == "lda":
             steps.append(("lda", LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")))
         elif self.classifier == "logistic":
-            # one common scale, so that C means the same for every data set; directions keep their proportions
-            self._scale = float(np.sqrt(V.var(axis=0).sum())) or 1.0
-            steps.insert(0, ("centre", StandardScaler(with_std=False)))
-            steps.append(("logistic", LogisticRegression(C=self.C * V.shape[1] / self._scale**2, max_iter=2000)))
+            # C per unit of variance: it means the same for every data set, and directions keep their proportions
+            C = self.C / max(float(V.var(axis=0).mean()), np.finfo(float).tiny)
+            steps.append(("logistic", LogisticRegression(C=C, max_iter=2000)))
         else:
             raise ValueError(f"classifier must be 'lda' or 'logistic', got {self.classifier!r}")
         self.model_ = Pipeline(steps).fit(V, labels)
@@ -92,7 +89,7 @@ class TangentSpaceClassifier(SPDClassifier):
         left, right = tangent.transform(prepared[0][train]), tangent.transform(prepared[0][test])
         scores = []
         for point in points:
-            model = clone(self).set_params(**point)
+            model = self._at(point)
             model._learn_vectors(left, model._checked_labels(y[train], len(train)))
             scores.append(float(np.mean(model.classes_[model.model_.predict(right)] == y[test])))
         return scores

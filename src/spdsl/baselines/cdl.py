@@ -15,13 +15,13 @@ INNER_TOL, INNER_ITER = 1e-8, 50  # of the power iteration behind one PLS compon
 class CDL(PairwiseClassifier):
     """Covariance discriminative learning, kernel `k(X_i, X_j) = tr(log X_i log X_j)`.
 
-    "pls": kernel partial least squares of one-hot labels, label = largest response. "lda": kernel discriminant analysis,
-    `max_A tr(A'KWKA) / tr(A'(KK + ridge I)A)` with W the matrix of class means, then 1-nearest neighbour among the
+    "pls": kernel partial least squares of one-hot labels, label = largest response. "lda": kernel discriminant
+    analysis, `max_A tr(A'KWKA) / tr(A'(KK + ridge I)A)` with W the matrix of class means, then 1-nearest neighbour among the
     projections. Kernels are centred with the training means.
 
-    PLS is computed by NIPALS on the N x N kernel rather than by scikit-learn's PLSRegression on an explicit feature map:
-    the map needs an eigen-decomposition first, and its weakest directions are rounding that NIPALS never touches. The two
-    agree (see the tests). Singular covariances want `regularize(X, 1e-3)` beforehand, as published.
+    PLS is computed by NIPALS on the N x N kernel rather than by scikit-learn's PLSRegression on an explicit feature
+    map: the map needs an eigen-decomposition first, and its weakest directions are rounding that NIPALS never touches.
+    The two agree (see the tests). Singular covariances want `regularize(X, 1e-3)` beforehand, as published.
 
     Parameters
     ----------

@@ -50,8 +50,8 @@ def lasso_gram(
     """Minimise `s_t - 2 a'c_t + a'Ka + penalty_t |a|_1` over a, for all columns c_t of C at once.
 
     With `K = A'A`, `C = A'B` and `s_t = |b_t|^2` these are ordinary lasso problems `|b_t - A a|^2 + penalty |a|_1`. All
-    columns go through the alternating direction method together (one factorisation of K, then one N x N by N x T product
-    an iteration); now and then the active sets are tried as they stand, which ends the long tail of its convergence.
+    columns go through the alternating direction method together (one factorisation of K, then one N x N by N x T
+    product an iteration); now and then the active sets are tried as they stand, which ends the long tail of its convergence.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def lasso_gram(
 def duality_gap(
     K: np.ndarray, C: np.ndarray, sqnorm: np.ndarray, penalty: float | np.ndarray, A: np.ndarray
 ) -> np.ndarray:
-    """Objective of the codes A (N, T) less the dual objective at their scaled residual: a bound on what is left to gain."""
+    """Objective of the codes A (N, T) less the dual one at their scaled residual: a bound on what is left to gain."""
     KA = K @ A
     fit = np.einsum("nt,nt->t", A, C)
     residual = np.maximum(sqnorm - 2 * fit + np.einsum("nt,nt->t", A, KA), 0.0)
@@ -108,7 +108,7 @@ def duality_gap(
 
 
 def _step(K: np.ndarray, C: np.ndarray, penalty: np.ndarray) -> float:
-    """The ADMM step. Grows with the root of the relative penalty: the best of a sweep over real kernels, within 3 times."""
+    """The ADMM step. Grows with the root of the relative penalty: within 3 times the best of a sweep on real kernels."""
     size = float(np.trace(K)) / len(K)
     relative = np.median(penalty) / max(2 * float(np.median(np.abs(C).max(axis=0))), TINY)
     return size * float(np.clip(10 * np.sqrt(relative), 0.1, 10.0))

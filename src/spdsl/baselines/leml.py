@@ -21,8 +21,8 @@ from spdsl.validation import check_count
 class LEML(TransformerMixin, SPDClassifier):
     """Log-Euclidean metric learning: `d_Q(X_i, X_j) = tr(Q (T_i - T_j)^2)`, `T = log X`, Q symmetric positive definite.
 
-    Minimises `LogDet(Q, I) + eta LogDet(xi, xi_0)` subject to `d_Q <= xi` for pairs of one class and `d_Q >= xi` for pairs
-    of two, by cyclic Bregman projections; classifies by the nearest neighbour under d_Q. A visit to a constraint costs
+    Minimises `LogDet(Q, I) + eta LogDet(xi, xi_0)` subject to `d_Q <= xi` for pairs of one class and `d_Q >= xi` for
+    pairs of two, by cyclic Bregman projections; classifies by the nearest neighbour under d_Q. A visit to a constraint costs
     `tr(QM)`, O(n^2); only if it is violated or holds a multiplier, one n x n eigen-decomposition and four products
     follow ("exact"), or two products ("closed-form"). A sweep visits every pair once.
 
@@ -33,8 +33,8 @@ class LEML(TransformerMixin, SPDClassifier):
     eta : float
         Weight of the slack: large values enforce the thresholds.
     zeta : float
-        Thresholds are the mean of the training pairs' squared distances, less (same class) or plus (different) this many
-        standard deviations.
+        Thresholds are the mean of the training pairs' squared distances, less (same class) or plus (different) this
+        many standard deviations.
     update : {"exact", "closed-form"}
         "exact" projects by a scalar root; "closed-form" is the published update, which is exact for constraints of rank
         one only. A step of it that would leave Q indefinite is not taken.
@@ -134,9 +134,7 @@ class LEML(TransformerMixin, SPDClassifier):
         chosen = np.sort(np.concatenate([alike, apart]))
         low, high = d2.mean() - self.zeta * d2.std(), d2.mean() + self.zeta * d2.std()
         if not low > 0:
-            raise ValueError(
-                f"zeta={self.zeta} puts the threshold of same-class pairs at {low:.3g}: use a smaller zeta"
-            )
+            raise ValueError(f"zeta={self.zeta} puts the threshold of same-class pairs at {low:.3g}: lower zeta")
         self.n_pairs_, self._n_impossible = len(chosen), int(impossible.sum())
         return _Constraints(i[chosen], j[chosen], same[chosen], np.where(same[chosen], low, high))
 
@@ -200,8 +198,8 @@ def project_exact(Q: np.ndarray, D: np.ndarray, xi: float, multiplier: float, et
     """Bregman projection of (Q, xi) onto `tr(Q D^2) <= xi` (same) or `>= xi`, given the multiplier held so far.
 
     `Q+ = (Q^-1 + a D^2)^-1`, `xi+ = eta xi / (eta - a xi)`; a is the root of
-    `sum lam/(1 + a lam) = eta xi/(eta - a xi)`, lam the eigenvalues of `Q^1/2 D^2 Q^1/2`, clipped so that the multiplier
-    does not change sign. Returns Q, xi and the multiplier.
+    `sum lam/(1 + a lam) = eta xi/(eta - a xi)`, lam the eigenvalues of `Q^1/2 D^2 Q^1/2`, clipped so that the
+    multiplier does not change sign. Returns Q, xi and the multiplier.
     """
     sign = 1.0 if same else -1.0
     QD = Q @ D
@@ -237,8 +235,8 @@ def project_closed_form(
 ) -> Projected:
     """The published update, the projection formula of constraints of rank one put to `D^2` of full rank.
 
-    `a = min(multiplier, delta/2 (1/p - eta/xi))`, `p = tr(Q D^2)`, delta = 1 (same) or -1; `b = delta a/(1 - delta a p)`;
-    `Q+ = Q + b Q D^2 Q`, `xi+ = eta xi/(eta + delta a xi)`.
+    `a = min(multiplier, delta/2 (1/p - eta/xi))`, `p = tr(Q D^2)`, delta = 1 (same) or -1;
+    `b = delta a/(1 - delta a p)`; `Q+ = Q + b Q D^2 Q`, `xi+ = eta xi/(eta + delta a xi)`.
     """
     delta = 1.0 if same else -1.0
     QD = Q @ D

@@ -60,6 +60,12 @@ class SPDClassifier(ClassifierMixin, _SPDEstimator):
         check_is_fitted(self)
         return self.classes_[self._decide(self._prepare(self._checked_numpy(X)))]
 
+    def _at(self, point: dict[str, Any]) -> Any:
+        """An unfitted copy with other parameters that knows the size of the matrices."""
+        model = clone(self).set_params(**point)
+        model.n_features_in_ = self.n_features_in_
+        return model
+
     def prepare(self, X: Any) -> Factors:
         """Checked and factored training matrices, for `validate`."""
         return self._prepare(self._checked_numpy(X, reset=True))
@@ -71,7 +77,7 @@ class SPDClassifier(ClassifierMixin, _SPDEstimator):
         left, right = tuple(part[train] for part in prepared), tuple(part[test] for part in prepared)
         scores = []
         for point in points:
-            model = clone(self).set_params(**point)
+            model = self._at(point)
             labels = model._checked_labels(y[train], len(train))
             model._learn(left, labels)
             scores.append(float(np.mean(model.classes_[model._decide(right)] == y[test])))
@@ -125,7 +131,7 @@ class PairwiseClassifier(SPDClassifier):
         within, across = values[np.ix_(train, train)], values[np.ix_(test, train)]
         scores = []
         for point in points:
-            model = clone(self).set_params(**point)
+            model = self._at(point)
             model._learn_pairs(within, model._checked_labels(y[train], len(train)))
             scores.append(float(np.mean(model.classes_[model._decide_pairs(across)] == y[test])))
         return scores

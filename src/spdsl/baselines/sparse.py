@@ -6,7 +6,6 @@ import warnings
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from spdsl.baselines.lasso import lasso_gram
@@ -72,8 +71,8 @@ class KernelSparseCoder(PairwiseClassifier):
         late = int(np.sum(result.gaps > self.tol * sqnorm))
         if late:
             warnings.warn(
-                f"{type(self).__name__}: {late} of {len(sqnorm)} codes reached max_iter={self.max_iter} with a relative "
-                f"duality gap up to {np.max(result.gaps / np.maximum(sqnorm, 1e-300)):.1e}; raise max_iter or tol",
+                f"{type(self).__name__}: {late} of {len(sqnorm)} codes reached max_iter={self.max_iter} with a "
+                f"relative duality gap up to {np.max(result.gaps / np.maximum(sqnorm, 1e-300)):.1e}; raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -100,7 +99,7 @@ class KernelSparseCoder(PairwiseClassifier):
     def validate(
         self, prepared: Factors, y: np.ndarray, train: np.ndarray, test: np.ndarray, points: list[dict[str, Any]]
     ) -> list[float]:
-        """As in the base class; points that share a kernel share its factorisation, and start from each other's codes."""
+        """As in the base class; points that share a kernel share its factors, and start from each other's codes."""
         (values,) = prepared
         within, across = values[np.ix_(train, train)], values[np.ix_(test, train)]
         scores = [0.0] * len(points)
@@ -108,7 +107,7 @@ class KernelSparseCoder(PairwiseClassifier):
         for p, point in enumerate(points):
             groups.setdefault(tuple((k, v) for k, v in sorted(point.items()) if k != "penalty"), []).append(p)
         for members in groups.values():
-            model = clone(self).set_params(**points[members[0]])
+            model = self._at(points[members[0]])
             model._learn_pairs(within, model._checked_labels(y[train], len(train)))
             C, sqnorm = model._targets(across)
             codes = None
@@ -148,8 +147,8 @@ class _WidthKernel(KernelSparseCoder):
 class RSR(_WidthKernel):
     """Riemannian sparse representation: sparse coding with the Stein kernel `k(X, Y) = exp(-beta S(X, Y))`.
 
-    `S = logdet((X+Y)/2) - (logdet X + logdet Y)/2`; a test point x has the code `min_a |phi(x) - Phi a|^2 + penalty |a|_1`
-    over the training set and the label of the class with the least residual. The kernel is positive definite only for
+    `S = logdet((X+Y)/2) - (logdet X + logdet Y)/2`; a test point x has the code
+    `min_a |phi(x) - Phi a|^2 + penalty |a|_1` over the training set and the label of the class with the least residual. The kernel is positive definite only for
     beta in {1/2, 1, ..., (n-2)/2} or beta >= (n-1)/2; elsewhere a negative part of its spectrum, if the data bring it
     out, is cut off with a warning.
 
@@ -206,8 +205,8 @@ class RSR(_WidthKernel):
         if w[0] < -1e-10 * w[-1]:
             safe = "{" + ", ".join(f"{b / 2:g}" for b in range(1, n - 1)[:3]) + f", ..., {(n - 2) / 2:g}" + "} or "
             warnings.warn(
-                f"the Stein kernel is not positive definite at beta={self.beta_:.4g} (smallest eigenvalue {w[0]:.2g} against "
-                f"largest {w[-1]:.2g}): its negative part is cut off. Safe for {n} x {n} matrices: beta in "
+                f"the Stein kernel is not positive definite at beta={self.beta_:.4g} (smallest eigenvalue {w[0]:.2g} "
+                f"against largest {w[-1]:.2g}): its negative part is cut off. Safe for {n} x {n} matrices: beta in "
                 f"{safe if n > 2 else ''}beta >= {(n - 1) / 2:g}",
                 UserWarning,
                 stacklevel=5,
@@ -225,8 +224,8 @@ class LEK(_WidthKernel):
     gauss    `exp(-beta |T_i - T_j|^2)`
     ======== ===============================
 
-    All three are positive semi-definite for every integer degree, odd ones included: entrywise products and power series
-    with positive coefficients of a positive semi-definite matrix. Coding and decision as in `RSR`.
+    All three are positive semi-definite for every integer degree, odd ones included: entrywise products and power
+    series with positive coefficients of a positive semi-definite matrix. Coding and decision as in `RSR`.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One method over all splits: mean and standard deviation of the accuracy, most frequent parameters, mean seconds."""
+    """One method over all splits: mean accuracy and its standard deviation, commonest parameters, mean seconds."""
 
     method: str
     category: Any
@@ -72,7 +72,7 @@ class Comparison:
     def to_pandas(self) -> Any:
         """The rows as a pandas DataFrame, indexed by method."""
         try:
-            import pandas
+            import pandas  # type: ignore[import-untyped,unused-ignore]
         except ImportError as error:
             raise ImportError("to_pandas needs pandas: pip install pandas") from error
         return pandas.DataFrame([asdict(row) for row in self.rows]).set_index("method")
