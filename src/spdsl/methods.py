@@ -24,7 +24,7 @@ class Method:
     ----------
     name : str
     category : 1, 2, 3, "proposed" or "alternative"
-        The paper's: basic metrics, kernel methods, learned metrics and reductions, its own; and what it does not compare.
+        The paper's: basic metrics, kernel methods, learned metrics and reductions, its own; or none of these.
     factory : callable
         Returns an unfitted estimator with good defaults.
     grid : mapping

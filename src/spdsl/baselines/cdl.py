@@ -16,8 +16,8 @@ class CDL(PairwiseClassifier):
     """Covariance discriminative learning, kernel `k(X_i, X_j) = tr(log X_i log X_j)`.
 
     "pls": kernel partial least squares of one-hot labels, label = largest response. "lda": kernel discriminant
-    analysis, `max_A tr(A'KWKA) / tr(A'(KK + ridge I)A)` with W the matrix of class means, then 1-nearest neighbour among the
-    projections. Kernels are centred with the training means.
+    analysis, `max_A tr(A'KWKA) / tr(A'(KK + ridge I)A)` with W the matrix of class means, then 1-nearest neighbour
+    among the projections. Kernels are centred with the training means.
 
     PLS is computed by NIPALS on the N x N kernel rather than by scikit-learn's PLSRegression on an explicit feature
     map: the map needs an eigen-decomposition first, and its weakest directions are rounding that NIPALS never touches.

@@ -51,7 +51,7 @@ def lasso_gram(
 
     With `K = A'A`, `C = A'B` and `s_t = |b_t|^2` these are ordinary lasso problems `|b_t - A a|^2 + penalty |a|_1`. All
     columns go through the alternating direction method together (one factorisation of K, then one N x N by N x T
-    product an iteration); now and then the active sets are tried as they stand, which ends the long tail of its convergence.
+    product an iteration); now and then the active sets are tried as they stand, which ends its long tail.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def duality_gap(
 
 
 def _step(K: np.ndarray, C: np.ndarray, penalty: np.ndarray) -> float:
-    """The ADMM step. Grows with the root of the relative penalty: within 3 times the best of a sweep on real kernels."""
+    """The ADMM step. Grows with the root of the relative penalty: within 3 times the best on real kernels."""
     size = float(np.trace(K)) / len(K)
     relative = np.median(penalty) / max(2 * float(np.median(np.abs(C).max(axis=0))), TINY)
     return size * float(np.clip(10 * np.sqrt(relative), 0.1, 10.0))

@@ -22,9 +22,9 @@ class LEML(TransformerMixin, SPDClassifier):
     """Log-Euclidean metric learning: `d_Q(X_i, X_j) = tr(Q (T_i - T_j)^2)`, `T = log X`, Q symmetric positive definite.
 
     Minimises `LogDet(Q, I) + eta LogDet(xi, xi_0)` subject to `d_Q <= xi` for pairs of one class and `d_Q >= xi` for
-    pairs of two, by cyclic Bregman projections; classifies by the nearest neighbour under d_Q. A visit to a constraint costs
-    `tr(QM)`, O(n^2); only if it is violated or holds a multiplier, one n x n eigen-decomposition and four products
-    follow ("exact"), or two products ("closed-form"). A sweep visits every pair once.
+    pairs of two, by cyclic Bregman projections; classifies by the nearest neighbour under d_Q. A visit to a constraint
+    costs one n x n product, for the distance; only if it is violated or holds a multiplier, one eigen-decomposition and
+    three products follow ("exact"), or one product ("closed-form"). A sweep visits every pair once.
 
     Parameters
     ----------

@@ -69,10 +69,11 @@ class KernelSparseCoder(PairwiseClassifier):
         result = lasso_gram(self.gram_, C, sqnorm, self.penalty, tol=self.tol, max_iter=self.max_iter, start=start)
         self.n_iter_ = result.n_iter
         late = int(np.sum(result.gaps > self.tol * sqnorm))
+        worst = np.max(result.gaps / np.maximum(sqnorm, 1e-300))
         if late:
             warnings.warn(
                 f"{type(self).__name__}: {late} of {len(sqnorm)} codes reached max_iter={self.max_iter} with a "
-                f"relative duality gap up to {np.max(result.gaps / np.maximum(sqnorm, 1e-300)):.1e}; raise max_iter or tol",
+                f"relative duality gap up to {worst:.1e}; raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -148,9 +149,9 @@ class RSR(_WidthKernel):
     """Riemannian sparse representation: sparse coding with the Stein kernel `k(X, Y) = exp(-beta S(X, Y))`.
 
     `S = logdet((X+Y)/2) - (logdet X + logdet Y)/2`; a test point x has the code
-    `min_a |phi(x) - Phi a|^2 + penalty |a|_1` over the training set and the label of the class with the least residual. The kernel is positive definite only for
-    beta in {1/2, 1, ..., (n-2)/2} or beta >= (n-1)/2; elsewhere a negative part of its spectrum, if the data bring it
-    out, is cut off with a warning.
+    `min_a |phi(x) - Phi a|^2 + penalty |a|_1` over the training set and the label of the class with the
+    least residual. The kernel is positive definite only for beta in {1/2, 1, ..., (n-2)/2} or beta >= (n-1)/2;
+    elsewhere a negative part of its spectrum, if the data bring it out, is cut off with a warning.
 
     Parameters
     ----------

@@ -35,8 +35,8 @@ def tune(
 ) -> Tuned:
     """Choose parameters of `estimator` from `grid` by stratified cross-validation on (X, y).
 
-    Estimators with `prepare` and `validate` compute what the matrices alone determine (logarithms, divergences) once for
-    all folds and grid points, and share kernels and codes between points. Ties go to the first point of the grid.
+    Estimators with `prepare` and `validate` compute what the matrices alone determine (logarithms, divergences) once
+    for all folds and grid points, and share kernels and codes between points. Ties go to the first point of the grid.
 
     Parameters
     ----------
