@@ -67,9 +67,9 @@ def test_bad_parameters(small):
         spdsl.CDL("lda", ridge=-1.0).fit(X, y)
     with pytest.raises(ValueError, match="at least 2 classes"):
         spdsl.CDL().fit(X, np.zeros(60))
+    bad = X.copy()
+    bad[3, 0, 1] += 1
     with pytest.raises(ValueError, match=r"X\[3\] is not symmetric"):
-        bad = X.copy()
-        bad[3, 0, 1] += 1
         spdsl.CDL().fit(bad, y)
     with pytest.raises(ValueError, match="4 x 4 matrices, but CDL was fitted on 5 x 5"):
         spdsl.CDL().fit(X, y).predict(X[:, :4, :4])

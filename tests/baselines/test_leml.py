@@ -60,7 +60,7 @@ def test_satisfied_constraint_without_multiplier_changes_nothing():
 def test_multiplier_is_given_back_when_the_constraint_is_slack(same):
     D = symmetric(np.random.default_rng(1), 4)
     violated = np.sum(D**2) * (0.8 if same else 1.25)
-    Q, xi, multiplier = project_exact(np.eye(4), D, violated, 0.0, 1.0, same)
+    Q, _, multiplier = project_exact(np.eye(4), D, violated, 0.0, 1.0, same)
     slack = np.trace(Q @ D @ D) * (10 if same else 0.1)
     Q2, _, left = project_exact(Q, D, slack, multiplier, 1.0, same)
     assert left == pytest.approx(0.0, abs=1e-12)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-FIRST_CHECK = 20  # iterations before the first look at the gaps; the next ones come after 1.5 times as many
+FIRST_CHECK = 12  # iterations before the first look at the gaps; the next ones come after 1.5 times as many
 RELAXATION = 1.7  # over-relaxation, the customary 1.5 to 1.8 of the alternating direction method
 EXCHANGES = 4  # active-set steps of one polish: nearly all columns that settle at all do so within four
 TINY = np.finfo(float).tiny

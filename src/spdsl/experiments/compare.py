@@ -131,6 +131,13 @@ def compare(
     -------
     Comparison
         Print it, or call `to_pandas()`. A method that fails on a split says so in its cell; the others go on.
+
+    Examples
+    --------
+    >>> import numpy as np, spdsl
+    >>> data = np.load("mine.npz")  # doctest: +SKIP
+    >>> X = spdsl.regularize(data["X"], 1e-3)  # doctest: +SKIP
+    >>> print(spdsl.compare(X, data["y"], ["NN-LEM", "CDL", "SPDSL-LEM"], splits=5))  # doctest: +SKIP
     """
     X = to_numpy(check_spd(X))
     classes, labels = check_labels(y, X.shape[0])
@@ -219,9 +226,8 @@ def _summarise(method: Method, cells: list[Cell]) -> Row:
     """One row of the table from the cells of a method."""
     good = [cell for cell in cells if not cell.error]
     accuracy = [cell.accuracy for cell in good] or [float("nan")]
-    seconds = np.array([(c.tune_seconds, c.fit_seconds, c.predict_seconds) for c in good] or [[np.nan] * 3]).mean(
-        axis=0
-    )
+    spent = [[cell.tune_seconds, cell.fit_seconds, cell.predict_seconds] for cell in good]
+    seconds = np.mean(spent, axis=0) if spent else np.full(3, np.nan)
     often = Counter(tuple(sorted(cell.params.items(), key=lambda item: item[0])) for cell in good).most_common(1)
     return Row(
         method.name,

@@ -31,7 +31,7 @@ def make_splits(splits: Any, y: np.ndarray, *, groups: Any = None, random_state:
         check_count("splits", splits, low=1)
         draw = StratifiedShuffleSplit(int(splits), test_size=0.5, random_state=random_state)
         return list(draw.split(np.zeros(len(y)), y))
-    if hasattr(splits, "split"):
+    if hasattr(splits, "split") and not isinstance(splits, str):
         return [(np.asarray(a), np.asarray(b)) for a, b in splits.split(np.zeros(len(y)), y, groups)]
     if not isinstance(splits, Iterable) or isinstance(splits, str):
         raise ValueError(f"splits must be an integer, a splitter or pairs of index arrays, got {splits!r}")

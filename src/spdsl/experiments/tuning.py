@@ -90,7 +90,7 @@ def _plain_scores(
             for f, (train, test) in enumerate(folds):
                 scores[f, p] = clone(estimator).set_params(**point).fit(X[train], y[train]).score(X[test], y[test])
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            failure = error
+            failure = failure or error
             scores[:, p] = np.nan
     if failure is not None and np.all(np.isnan(scores)):
         raise failure
