@@ -1,7 +1,10 @@
 """Supervised similarity learning on symmetric positive definite (SPD) matrices."""
 
+from spdsl.baselines import CDL, LEK, LEML, MDM, RSR, TangentSpaceClassifier
 from spdsl.estimators import SPDML, SPDSL
+from spdsl.experiments import compare, tune
 from spdsl.heads import LogVectors
+from spdsl.methods import METHODS
 from spdsl.metrics import METRICS
 from spdsl.neighbors import SPDNearestNeighbor, pairwise_sqdist
 from spdsl.validation import check_spd, regularize
@@ -9,12 +12,21 @@ from spdsl.validation import check_spd, regularize
 __version__ = "0.1.0"
 
 __all__ = [
+    "CDL",
+    "LEK",
+    "LEML",
+    "MDM",
+    "METHODS",
     "METRICS",
+    "RSR",
     "SPDML",
     "SPDSL",
     "LogVectors",
     "SPDNearestNeighbor",
+    "TangentSpaceClassifier",
     "check_spd",
+    "compare",
     "pairwise_sqdist",
     "regularize",
+    "tune",
 ]

@@ -6,6 +6,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.utils import check_random_state
 
+from spdsl.features import set_covariance
+
 
 def load_digit_sets(
     set_size: int = 2, *, ridge: float = 1e-3, random_state: int | np.random.RandomState | None = 0
@@ -35,14 +37,6 @@ def load_digit_sets(
     for digit in range(10):
         chosen = rng.permutation(np.flatnonzero(digits.target == digit))
         sets = digits.data[chosen[: len(chosen) // set_size * set_size]].reshape(-1, set_size, 64)
-        matrices.append(np.stack([_describe(images, ridge) for images in sets]))
+        matrices.append(np.stack([set_covariance(images, ridge=ridge, embedding="augmented") for images in sets]))
         labels.append(np.full(len(sets), digit))
     return np.concatenate(matrices), np.concatenate(labels)
-
-
-def _describe(images: np.ndarray, ridge: float) -> np.ndarray:
-    """Covariance of a set with its mean, as one SPD matrix."""
-    C = np.cov(images.T)
-    C += ridge * np.trace(C) * np.eye(len(C))
-    mean = images.mean(axis=0)[:, None]
-    return np.block([[C + mean @ mean.T, mean], [mean.T, np.ones((1, 1))]])

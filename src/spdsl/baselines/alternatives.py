@@ -1,0 +1,122 @@
+"""What users of covariance matrices would pick instead: tangent-space classifiers and minimum distance to mean."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from spdsl.baselines.pairwise import Factors, SPDClassifier
+
+
+def _pyriemann(module: str) -> ModuleType:
+    """A module of pyRiemann, or an error that says how to get it."""
+    try:
+        return __import__(f"pyriemann.{module}", fromlist=["_"])
+    except ImportError as error:
+        raise ImportError("this method needs pyRiemann: pip install 'spdsl[pyriemann]'") from error
+
+
+class TangentSpaceClassifier(SPDClassifier):
+    """Linear classifier on tangent vectors `upper(log(M^-1/2 X M^-1/2))` at the mean M of the training matrices.
+
+    Where the vectors are longer than there are samples they are first rotated into the span of the training vectors,
+    which loses nothing.
+
+    Parameters
+    ----------
+    classifier : {"lda", "logistic"}
+        Linear discriminant analysis with Ledoit-Wolf shrinkage, or L2-penalised logistic regression.
+    C : float
+        Inverse penalty of "logistic".
+    metric : str
+        pyRiemann's name of the metric of mean and tangent space.
+
+    Attributes
+    ----------
+    tangent_ : pyriemann.tangentspace.TangentSpace
+    model_ : sklearn.pipeline.Pipeline
+    classes_, n_features_in_
+    """
+
+    def __init__(
+        self, classifier: Literal["lda", "logistic"] = "lda", *, C: float = 1.0, metric: str = "riemann"
+    ) -> None:
+        self.classifier = classifier
+        self.C = C
+        self.metric = metric
+
+    def _prepare(self, X: np.ndarray) -> Factors:
+        return (X,)
+
+    def _learn(self, factors: Factors, labels: np.ndarray) -> None:
+        self.tangent_ = _pyriemann("tangentspace").TangentSpace(metric=self.metric).fit(factors[0])
+        self._learn_vectors(self.tangent_.transform(factors[0]), labels)
+
+    def _learn_vectors(self, V: np.ndarray, labels: np.ndarray) -> None:
+        steps: list[tuple[str, Any]] = [("rotate", PCA(svd_solver="full"))] if V.shape[1] > len(V) else []
+        if self.classifier == "lda":
+            steps.append(("lda", LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")))
+        elif self.classifier == "logistic":
+            # C per unit of variance: it means the same for every data set, and directions keep their proportions
+            C = self.C / max(float(V.var(axis=0).mean()), np.finfo(float).tiny)
+            steps.append(("logistic", LogisticRegression(C=C, max_iter=2000)))
+        else:
+            raise ValueError(f"classifier must be 'lda' or 'logistic', got {self.classifier!r}")
+        self.model_ = Pipeline(steps).fit(V, labels)
+
+    def _decide(self, factors: Factors) -> np.ndarray:
+        return self.model_.predict(self.tangent_.transform(factors[0]))
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Tangent vectors (n_matrices, n (n + 1) / 2)."""
+        check_is_fitted(self)
+        return self.tangent_.transform(self._checked_numpy(X))
+
+    def validate(
+        self, prepared: Factors, y: np.ndarray, train: np.ndarray, test: np.ndarray, points: list[dict[str, Any]]
+    ) -> list[float]:
+        """As in the base class, with one tangent space for all points that do not change it."""
+        if any("metric" in point for point in points):
+            return super().validate(prepared, y, train, test, points)
+        tangent = _pyriemann("tangentspace").TangentSpace(metric=self.metric).fit(prepared[0][train])
+        left, right = tangent.transform(prepared[0][train]), tangent.transform(prepared[0][test])
+        scores = []
+        for point in points:
+            model = self._at(point)
+            model._learn_vectors(left, model._checked_labels(y[train], len(train)))
+            scores.append(float(np.mean(model.classes_[model.model_.predict(right)] == y[test])))
+        return scores
+
+
+class MDM(SPDClassifier):
+    """Minimum distance to mean: the class whose mean matrix is nearest, `argmin_c d(X, M_c)`.
+
+    Parameters
+    ----------
+    metric : str
+        pyRiemann's name of the metric of means and distances.
+
+    Attributes
+    ----------
+    model_ : pyriemann.classification.MDM
+    classes_, n_features_in_
+    """
+
+    def __init__(self, *, metric: str = "riemann") -> None:
+        self.metric = metric
+
+    def _prepare(self, X: np.ndarray) -> Factors:
+        return (X,)
+
+    def _learn(self, factors: Factors, labels: np.ndarray) -> None:
+        self.model_ = _pyriemann("classification").MDM(metric=self.metric).fit(factors[0], labels)
+
+    def _decide(self, factors: Factors) -> np.ndarray:
+        return self.model_.predict(factors[0])

@@ -1,0 +1,175 @@
+"""Lasso for many right-hand sides that share one Gram matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+FIRST_CHECK = 12  # iterations before the first look at the gaps; the next ones come after 1.5 times as many
+RELAXATION = 1.7  # over-relaxation, the customary 1.5 to 1.8 of the alternating direction method
+EXCHANGES = 4  # active-set steps of one polish: nearly all columns that settle at all do so within four
+TINY = np.finfo(float).tiny
+
+
+@dataclass(frozen=True)
+class LassoResult:
+    """Codes (N, T), the duality gap of every column (T,), and the iterations taken."""
+
+    codes: np.ndarray
+    gaps: np.ndarray
+    n_iter: int
+
+
+@dataclass
+class _Columns:
+    """The right-hand sides still open: correlations (N, T), squared norms, penalties, and the two ADMM iterates."""
+
+    C: np.ndarray
+    sqnorm: np.ndarray
+    penalty: np.ndarray
+    Z: np.ndarray
+    U: np.ndarray
+
+    def keep(self, mask: np.ndarray) -> _Columns:
+        """Drop the columns that are done."""
+        return _Columns(self.C[:, mask], self.sqnorm[mask], self.penalty[mask], self.Z[:, mask], self.U[:, mask])
+
+
+def lasso_gram(
+    K: np.ndarray,
+    C: np.ndarray,
+    sqnorm: np.ndarray,
+    penalty: float | np.ndarray,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    start: np.ndarray | None = None,
+) -> LassoResult:
+    """Minimise `s_t - 2 a'c_t + a'Ka + penalty_t |a|_1` over a, for all columns c_t of C at once.
+
+    With `K = A'A`, `C = A'B` and `s_t = |b_t|^2` these are ordinary lasso problems `|b_t - A a|^2 + penalty |a|_1`. All
+    columns go through the alternating direction method together (one factorisation of K, then one N x N by N x T
+    product an iteration); now and then the active sets are tried as they stand, which ends its long tail.
+
+    Parameters
+    ----------
+    K : (N, N)
+        Positive semi-definite.
+    C : (N, T)
+    sqnorm : (T,)
+        At least `c' K^+ c`, so that the objective cannot be negative.
+    penalty : float or (T,)
+    tol : float
+        Duality gap, relative to `sqnorm`, at which a column is done.
+    max_iter : int
+    start : (N, T), optional
+        Codes to begin with, e.g. those of a larger penalty.
+
+    Returns
+    -------
+    LassoResult
+        A column with `gap > tol * sqnorm` ran into `max_iter`.
+    """
+    N, T = C.shape
+    penalty = np.broadcast_to(np.asarray(penalty, dtype=float), (T,))
+    codes = np.zeros((N, T)) if start is None else start.copy()
+    gaps = duality_gap(K, C, sqnorm, penalty, codes)
+    index = np.flatnonzero(gaps > tol * sqnorm)
+    if not len(index):
+        return LassoResult(codes, gaps, 0)
+    rho = _step(K, C, penalty)
+    inverse = _inverse(K, rho)
+    dual = np.zeros_like(C) if start is None else 2 * (C - K @ codes) / rho
+    work = _Columns(C, np.asarray(sqnorm, dtype=float), penalty, codes, dual).keep(index)
+    done, until = 0, FIRST_CHECK
+    while len(index) and done < max_iter:
+        signs = np.sign(work.Z)
+        _iterate(inverse, rho, work, min(until, max_iter) - done)
+        done, until = min(until, max_iter), until + until // 2
+        found, gap = _best(K, work, tol, stable=np.all(signs == np.sign(work.Z), axis=0))
+        codes[:, index], gaps[index] = found, gap
+        is_open = gap > tol * work.sqnorm
+        index, work = index[is_open], work.keep(is_open)
+    return LassoResult(codes, gaps, done)
+
+
+def duality_gap(
+    K: np.ndarray, C: np.ndarray, sqnorm: np.ndarray, penalty: float | np.ndarray, A: np.ndarray
+) -> np.ndarray:
+    """Objective of the codes A (N, T) less the dual one at their scaled residual: a bound on what is left to gain."""
+    KA = K @ A
+    fit = np.einsum("nt,nt->t", A, C)
+    residual = np.maximum(sqnorm - 2 * fit + np.einsum("nt,nt->t", A, KA), 0.0)
+    largest = np.abs(C - KA).max(axis=0)
+    scale = np.minimum(1.0, penalty / np.maximum(2 * largest, TINY))
+    return (1 + scale**2) * residual - 2 * scale * (sqnorm - fit) + penalty * np.abs(A).sum(axis=0)
+
+
+def _step(K: np.ndarray, C: np.ndarray, penalty: np.ndarray) -> float:
+    """The ADMM step. Grows with the root of the relative penalty: within 3 times the best on real kernels."""
+    size = float(np.trace(K)) / len(K)
+    relative = np.median(penalty) / max(2 * float(np.median(np.abs(C).max(axis=0))), TINY)
+    return size * float(np.clip(10 * np.sqrt(relative), 0.1, 10.0))
+
+
+def _inverse(K: np.ndarray, rho: float) -> np.ndarray:
+    """`(2K + rho I)^-1` as a matrix: a product with it is much faster than two triangular solves."""
+    factor = scipy.linalg.cho_factor(2 * K + rho * np.eye(len(K)), lower=True)
+    return scipy.linalg.cho_solve(factor, np.eye(len(K)))
+
+
+def _iterate(inverse: np.ndarray, rho: float, work: _Columns, count: int) -> None:
+    """Run ADMM iterations on all open columns."""
+    for _ in range(count):
+        A = inverse @ (2 * work.C + rho * (work.Z - work.U))
+        H = RELAXATION * A + (1 - RELAXATION) * work.Z + work.U
+        work.U = np.clip(H, -work.penalty / rho, work.penalty / rho)
+        work.Z = H - work.U
+
+
+def _best(K: np.ndarray, work: _Columns, tol: float, *, stable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Codes of the open columns, polished where that lowers the gap, and their gaps."""
+    codes = work.Z.copy()
+    gap = duality_gap(K, work.C, work.sqnorm, work.penalty, codes)
+    # a dense active set costs as much as many iterations: worth a solve only once its signs have settled
+    small = np.count_nonzero(codes, axis=0) <= len(K) // 4
+    todo = np.flatnonzero((gap > tol * work.sqnorm) & (small | stable))
+    signs = np.sign(codes)
+    for _ in range(EXCHANGES):
+        if not len(todo):
+            break
+        C, penalty = work.C[:, todo], work.penalty[todo]
+        A = _solve_active(K, C, penalty, signs[:, todo])
+        polished = duality_gap(K, C, work.sqnorm[todo], penalty, A)
+        better = polished < gap[todo]
+        codes[:, todo[better]], gap[todo[better]] = A[:, better], polished[better]
+        signs[:, todo] = _exchange(K, C, penalty, A, signs[:, todo])
+        still = (polished > tol * work.sqnorm[todo]) & (np.count_nonzero(signs[:, todo], axis=0) <= len(K) // 4)
+        todo = todo[still]
+    return codes, gap
+
+
+def _solve_active(K: np.ndarray, C: np.ndarray, penalty: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    """Minimisers with the active sets and signs as given; zero where an active set is singular."""
+    A = np.zeros_like(C)
+    for t in range(C.shape[1]):
+        S = np.flatnonzero(signs[:, t])
+        block = K[S[:, None], S]
+        block[np.diag_indices(len(S))] *= 1 + 1e-12  # lets equal atoms through
+        factor, failed = scipy.linalg.lapack.dpotrf(block, lower=1, overwrite_a=1) if len(S) else (block, 1)
+        if not failed:
+            A[S, t] = scipy.linalg.lapack.dpotrs(factor, C[S, t] - penalty[t] / 2 * signs[S, t], lower=1)[0]
+    return A
+
+
+def _exchange(K: np.ndarray, C: np.ndarray, penalty: np.ndarray, A: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    """Next active sets: without the atoms whose sign turned, with the worst of those that should come in."""
+    gradient = C - K @ A
+    excess = np.where(signs == 0, np.abs(gradient) - penalty / 2, 0.0)
+    # all violators at once would flood the set and cycle; a third of its size grows it fast enough
+    count = min(len(K), max(5, int(np.count_nonzero(signs, axis=0).mean() / 3)))
+    worst = np.partition(excess, len(K) - count, axis=0)[len(K) - count]
+    incoming = (excess > 0) & (excess >= worst)
+    return np.where(np.sign(A) != signs, 0.0, signs) + np.where(incoming, np.sign(gradient), 0.0)

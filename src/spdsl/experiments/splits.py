@@ -1,0 +1,73 @@
+"""Train and test indices: given, drawn, or from a scikit-learn splitter."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
+
+from spdsl.validation import check_count
+
+Split = tuple[np.ndarray, np.ndarray]
+
+
+def make_splits(splits: Any, y: np.ndarray, *, groups: Any = None, random_state: int | None = None) -> list[Split]:
+    """Return (train, test) index arrays.
+
+    Parameters
+    ----------
+    splits : int, splitter or list
+        A number of stratified half/half draws; an object with `split(X, y, groups)`; or pairs of index arrays or masks.
+    y : (N,) labels
+    groups : (N,), optional
+        Passed on to the splitter.
+    random_state : int or None
+        For the draws.
+    """
+    if isinstance(splits, int | np.integer) and not isinstance(splits, bool):
+        check_count("splits", splits, low=1)
+        draw = StratifiedShuffleSplit(int(splits), test_size=0.5, random_state=random_state)
+        return list(draw.split(np.zeros(len(y)), y))
+    if hasattr(splits, "split") and not isinstance(splits, str):
+        return [(np.asarray(a), np.asarray(b)) for a, b in splits.split(np.zeros(len(y)), y, groups)]
+    if not isinstance(splits, Iterable) or isinstance(splits, str):
+        raise ValueError(f"splits must be an integer, a splitter or pairs of index arrays, got {splits!r}")
+    return [_checked_split(k, split, len(y)) for k, split in enumerate(splits)]
+
+
+def _checked_split(k: int, split: Any, count: int) -> Split:
+    """One given pair as two arrays of indices, or an error that names it."""
+    try:
+        train, test = (np.asarray(part) for part in split)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"splits[{k}] must be a pair of index arrays (train, test)") from error
+    train, test = (
+        np.flatnonzero(part) if part.dtype == bool and len(part) == count else part for part in (train, test)
+    )
+    for name, part in (("train", train), ("test", test)):
+        if part.ndim != 1 or part.dtype.kind not in "iu" or not len(part):
+            raise ValueError(
+                f"splits[{k}]: {name} must hold indices or a mask of all {count} samples, and not be empty"
+            )
+        if part.min() < 0 or part.max() >= count:
+            raise ValueError(f"splits[{k}]: {name} holds an index outside 0..{count - 1}")
+    if len(np.intersect1d(train, test)):
+        raise ValueError(f"splits[{k}]: {len(np.intersect1d(train, test))} samples are in both train and test")
+    return train, test
+
+
+def fold_count(y: np.ndarray, n_folds: int) -> int:
+    """As many folds as asked for, or as the smallest class has samples, but at least two."""
+    return max(2, min(n_folds, int(np.unique(y, return_counts=True)[1].min())))
+
+
+def make_folds(y: np.ndarray, n_folds: int, random_state: int | None) -> list[Split]:
+    """Stratified folds; classes with a single sample are trained on in all folds but one."""
+
+    folds = StratifiedKFold(fold_count(y, n_folds), shuffle=True, random_state=random_state)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        return list(folds.split(np.zeros(len(y)), y))
