@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import scipy.io
 
-from spdsl import regularize
+from spdsl.datasets import load_image_folder
+from spdsl.features import set_covariance
 
 
 @dataclass(frozen=True)
@@ -55,34 +56,20 @@ def load_hdm05() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     box = np.load(folder() / "hdm05_11.npz")
     ends = np.cumsum(box["length"])
     clips = np.split(box["X"].reshape(int(ends[-1]), -1), ends[:-1])
-    return regularize(np.stack([np.cov(clip.T) for clip in clips])), box["y"], box["subject"]
+    return np.stack([set_covariance(clip) for clip in clips]), box["y"], box["subject"]
 
 
 def load_eth80() -> tuple[np.ndarray, np.ndarray]:
     """Image sets as 401 x 401 covariance-with-mean matrices."""
     box = np.load(folder() / "eth80_20x20.npz")
-    views = box["faces20"].reshape(len(box["set_id"]), -1).astype(float)
-    sets = [views[box["set_id"] == k] for k in np.unique(box["set_id"])]
-    C = regularize(np.stack([np.cov(s.T) for s in sets]))
-    mean = np.stack([s.mean(axis=0) for s in sets])[:, :, None]
-    one = np.ones((len(sets), 1, 1))
-    return np.block([[C + mean @ mean.mT, mean], [mean.mT, one]]), box["set_label"]
+    sets = [box["faces20"][box["set_id"] == k] for k in np.unique(box["set_id"])]
+    return np.stack([set_covariance(views, embedding="augmented") for views in sets]), box["set_label"]
 
 
-def load_kth_tips(cache: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Textures as 128 x 128 covariances of dense SIFT descriptors (needs opencv)."""
-    import cv2
-
-    sift = cv2.SIFT_create()
-    grid = range(8, 393, 4)
-    points = [cv2.KeyPoint(float(x), float(y), 16 / 3, 0) for y in grid for x in grid]
-    X, y = [], []
-    for label, material in enumerate(sorted(p for p in (folder() / "kth_tips").iterdir() if p.is_dir())):
-        for image in sorted(material.iterdir()):
-            grey = cv2.resize(cv2.imread(str(image), cv2.IMREAD_GRAYSCALE), (400, 400))
-            X.append(np.cov(sift.compute(grey, points)[1].T))
-            y.append(label)
-    return regularize(np.stack(X)), np.array(y)
+def load_kth_tips() -> tuple[np.ndarray, np.ndarray]:
+    """Textures as 128 x 128 covariances of dense SIFT descriptors, at the images' own 200 x 200 pixels; cached."""
+    X, y, _ = load_image_folder(folder() / "kth_tips", recipe="materials", size=200, jobs=2)
+    return X, y
 
 
 def draw(y: np.ndarray, seed: int, n_train: int, n_test: int) -> tuple[np.ndarray, np.ndarray]:

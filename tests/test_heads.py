@@ -3,17 +3,28 @@
 import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from samples import labelled
 from spdsl import SPDML, SPDSL, LogVectors, arrays, pairwise_sqdist
 from spdsl.graphs import automatic_counts
+from spdsl.heads import HEADS
 
 X, Y = labelled()
 TRAIN, TEST = np.arange(len(Y)) % 2 == 0, np.arange(len(Y)) % 2 == 1
+
+
+class UnitLength(StandardScaler):
+    """Centre, and divide by one number so that the mean square length is one."""
+
+    def fit(self, V, y=None):
+        super().fit(V)
+        self.scale_ = np.full(V.shape[1], np.sqrt(self.var_.sum()))
+        return self
 
 
 def test_distances_of_log_vectors_are_log_euclidean(as_array):
@@ -31,15 +42,18 @@ def test_svm_head_is_a_machine_on_the_learned_similarity():
 
 
 @pytest.mark.parametrize("learner", [SPDSL, SPDML])
-@pytest.mark.parametrize("head", ["lda", LogisticRegression(max_iter=1000)], ids=["lda", "logistic"])
+@pytest.mark.parametrize("head", ["lda", "logistic", RidgeClassifier(0.1)], ids=str)
 def test_vector_heads_are_classifiers_on_log_vectors_of_the_reduction(learner, head):
     model = learner(3, metric="lem", classifier=head).fit(X[TRAIN], Y[TRAIN])
-    own = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto") if head == "lda" else head
-    route = make_pipeline(LogVectors(), own).fit(model.transform(X[TRAIN]), Y[TRAIN])
+    own = {
+        "lda": LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
+        "logistic": LogisticRegression(C=300.0, max_iter=1000),
+    }.get(head, head)
+    route = make_pipeline(LogVectors(), UnitLength(), own).fit(model.transform(X[TRAIN]), Y[TRAIN])
     np.testing.assert_array_equal(model.predict(X[TEST]), route.predict(model.transform(X[TEST])))
 
 
-@pytest.mark.parametrize("head", ["nn", "svm", "lda"])
+@pytest.mark.parametrize("head", HEADS)
 def test_every_head_predicts_on_every_array_library(as_array, head):
     model = SPDSL(3, classifier=head).fit(as_array(X[TRAIN]), Y[TRAIN])
     host = SPDSL(3, classifier=head).fit(X[TRAIN], Y[TRAIN])

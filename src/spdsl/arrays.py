@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +21,9 @@ from threadpoolctl import ThreadpoolController
 Array = Any  # a NumPy array or a torch tensor; the standard has no common base class
 
 BLOCK_BYTES = 1 << 22  # working set of one block of small matrices: a few of these fit in a core's share of cache
+
+
+ROUND = 16  # blocks per thread in one round; the results of a round are held at once
 
 
 def namespace(*arrays: Array) -> ModuleType:
@@ -92,9 +95,33 @@ def threads() -> int:
     return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores
 
 
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
+class _OneBlasThread:
+    """Holds BLAS to one thread while any thread of ours is inside.
+
+    The setting belongs to the whole process, so the first to enter saves it and the last to leave restores it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._controller: ThreadpoolController | None = None
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._controller = self._controller or ThreadpoolController()
+                self._limit = self._controller.limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+
+_one_blas_thread = _OneBlasThread()
 
 
 def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *, threaded: bool) -> Iterator[Any]:
@@ -111,8 +138,12 @@ def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *,
     if workers == 1 or len(slices) <= 1:
         yield from map(function, slices)
         return
-    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(min(workers, len(slices))) as pool:
-        yield from pool.map(function, slices)
+    for start in range(0, len(slices), ROUND * workers):
+        some = slices[start : start + ROUND * workers]
+        # nothing is yielded inside: a consumer that stops half-way must not leave threads or the BLAS setting behind
+        with _one_blas_thread, ThreadPoolExecutor(min(workers, len(some))) as pool:
+            results = list(pool.map(function, some))
+        yield from results
 
 
 def over_blocks(function: Callable[..., Any], *arrays: Array) -> Any:

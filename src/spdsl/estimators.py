@@ -53,9 +53,10 @@ class SPDSL(LearnedReduction):
     solver_options : dict, optional
         Further arguments of the solver: `rule` ("hestenes-stiefel", "polak-ribiere", "fletcher-reeves", "dai-yuan"),
         `gradient_tol`, `patience`.
-    classifier : {"nn", "svm", "lda"} or scikit-learn classifier
+    classifier : {"nn", "svm", "lda", "logistic"} or scikit-learn classifier
         What `predict` uses: nearest neighbours under the learned distance, a support vector machine on the learned
-        similarity, discriminant analysis with shrinkage on the log-vectors of W'XW, or the given classifier on them.
+        similarity; discriminant analysis with shrinkage, logistic regression, or the given classifier on the log-vectors
+        of W'XW (centred, and scaled to mean square length one).
     n_neighbors : int
         Neighbours that vote under "nn".
     device : optional
@@ -76,7 +77,7 @@ class SPDSL(LearnedReduction):
     history_ : list of dict
         Per iteration: value, gradient_norm, step, trials, seconds.
     n_passes_ : int
-        How often the fit read the n x n data.
+        How often the solver read the n x n data: once at the start and once per iteration, more if it had to restart.
     graph_ : PairGraph
     classifier_ : estimator
         Fitted on the reduced training matrices.
@@ -164,7 +165,7 @@ class SPDML(LearnedReduction):
 
     On the Grassmann manifold (W orthonormal) the method that the paper compares with; with `manifold="psd"` the paper's
     SPDML*, all metrics. There the objective is not bounded below for metrics that change with the scale of the matrices
-    (Euclidean, power, Cholesky, Bures-Wasserstein): the fit then stops, finite, and says so in `status_`.
+    (Euclidean, power, Cholesky, log-Cholesky, Bures-Wasserstein): the fit then stops, finite, and says so in `status_`.
 
     Parameters and attributes as in `SPDSL`, without similarity and its width. `n_within=None` is the size of the smallest
     class, as in the paper.

@@ -16,7 +16,7 @@ from spdsl.metrics import Metric
 Count = int | Literal["all"]
 BLOCK_PAIRS = 1 << 18  # distances held at once while the graph is built
 FEW = 5  # samples per class; below, far pairs outweigh the rest and the nearest quarter of them generalises better
-MANY_PAIRS = {True: 1 << 24, False: 1 << 14}  # for metrics with and without a flat embedding: all pairs up to here
+MANY_PAIRS = {True: 1 << 21, False: 1 << 14}  # for metrics with and without a flat embedding: all pairs up to here
 NEAREST = 10  # neighbours of either kind where all pairs would be too many
 
 
@@ -49,7 +49,7 @@ class PairSurvey:
 def automatic_counts(labels: np.ndarray, flat: bool) -> tuple[Count, Count]:
     """Neighbours within and between classes that served well on real data (docs/defaults.md).
 
-    All pairs; with fewer than five samples per class all within and the nearest quarter of the others; the ten nearest
+    All pairs; with fewer than five samples per class all within and the N / 4 nearest of the others; the ten nearest
     of either kind where all pairs would take too long. `flat`: whether the metric has a flat embedding, where pairs are
     nearly free.
     """

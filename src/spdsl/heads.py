@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+    is_classifier,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from spdsl import arrays
@@ -14,10 +21,11 @@ from spdsl.metrics import Metric, get_metric
 from spdsl.neighbors import SPDEstimator, sqdist_within
 from spdsl.validation import check_labels
 
-HEADS = ("nn", "svm", "lda")
+HEADS = ("nn", "svm", "lda", "logistic")
+PENALTY = 300.0  # inverse strength of the logistic head, for vectors of mean square length one
 
 
-class LogVectors(TransformerMixin, SPDEstimator):
+class LogVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SPDEstimator):
     """Vectors of matrix logarithms: `log X`, upper triangle, off-diagonal entries times sqrt(2).
 
     Euclidean distances of the vectors are log-Euclidean distances of the matrices, so any scikit-learn estimator can
@@ -26,7 +34,8 @@ class LogVectors(TransformerMixin, SPDEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Note the size of the matrices (n_matrices, n, n)."""
-        self._check_X(X, reset=True)
+        n = self._check_X(X, reset=True).shape[-1]
+        self._n_features_out = n * (n + 1) // 2
         return self
 
     def transform(self, X: Any) -> Array:
@@ -76,7 +85,8 @@ class KernelSVC(ClassifierMixin, SPDEstimator):
             raise ValueError(f"KernelSVC needs at least 2 classes, y has 1 class: every label is {self.classes_[0]}")
         metric = get_metric(self.metric)
         d2 = arrays.to_numpy(sqdist_within(metric, X))
-        self.beta_ = 1.0 / d2.mean() if self.beta is None else float(self.beta)
+        N = d2.shape[0]
+        self.beta_ = N * (N - 1) / d2.sum() if self.beta is None else float(self.beta)
         self._factors = metric.factor(X)
         self._machine = SVC(kernel="precomputed", C=self.C).fit(np.exp(-self.beta_ * d2), labels)
         return self
@@ -86,17 +96,31 @@ class KernelSVC(ClassifierMixin, SPDEstimator):
         check_is_fitted(self, "_machine")
         return self._predict(self._check_X(X))
 
-    def _predict(self, X: Array) -> np.ndarray:
+    def _similarities(self, X: Array) -> np.ndarray:
+        """Similarities (n_matrices, n_training) of matrices that need no check."""
         metric = get_metric(self.metric)
         d2 = metric.cross(metric.factor(X), tuple(arrays.like(part, X) for part in self._factors))
-        K = arrays.to_numpy(namespace(d2).exp(-self.beta_ * d2))
-        return self.classes_[self._machine.predict(K)]
+        return arrays.to_numpy(namespace(d2).exp(-self.beta_ * d2))
+
+    def _predict(self, X: Array) -> np.ndarray:
+        """Labels of matrices that need no check."""
+        return self.classes_[self._machine.predict(self._similarities(X))]
+
+    def _soft(self, X: Array, name: str) -> np.ndarray:
+        """What the machine's method of that name says."""
+        return getattr(self._machine, name)(self._similarities(X))
 
 
 class LogVectorClassifier(ClassifierMixin, SPDEstimator):
-    """A scikit-learn classifier on log-vectors; by default linear discriminant analysis with Ledoit-Wolf shrinkage."""
+    """A scikit-learn classifier on log-vectors, centred and scaled to mean square length one.
 
-    def __init__(self, classifier: Any = None) -> None:
+    Parameters
+    ----------
+    classifier : {"lda", "logistic"} or scikit-learn classifier
+        Discriminant analysis with Ledoit-Wolf shrinkage, logistic regression, or your own.
+    """
+
+    def __init__(self, classifier: Any = "lda") -> None:
         self.classifier = classifier
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -104,13 +128,25 @@ class LogVectorClassifier(ClassifierMixin, SPDEstimator):
         return self._fit(self._check_X(X, reset=True), y)
 
     def _fit(self, X: Array, y: Any) -> Self:
-        from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
-        shrinkage_lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-        self.classifier_ = shrinkage_lda if self.classifier is None else clone(self.classifier)
-        self.classifier_.fit(arrays.to_numpy(log_vectors(X)), y)
+        """Fit to matrices that need no check."""
+        V = arrays.to_numpy(log_vectors(X))
+        self.mean_ = V.mean(axis=0)
+        self.scale_ = float(np.sqrt(np.mean(np.sum((V - self.mean_) ** 2, axis=1)))) or 1.0
+        self.classifier_ = self._classifier().fit((V - self.mean_) / self.scale_, y)
         self.classes_ = self.classifier_.classes_
         return self
+
+    def _classifier(self) -> Any:
+        # imported here, not above: they would double the time that `import spdsl` takes
+        if not isinstance(self.classifier, str):
+            return clone(self.classifier)
+        if self.classifier == "lda":
+            from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+            return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(C=PENALTY, max_iter=1000)
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n_matrices,)."""
@@ -118,7 +154,20 @@ class LogVectorClassifier(ClassifierMixin, SPDEstimator):
         return self._predict(self._check_X(X))
 
     def _predict(self, X: Array) -> np.ndarray:
-        return self.classifier_.predict(arrays.to_numpy(log_vectors(X)))
+        """Labels of matrices that need no check."""
+        return self._soft(X, "predict")
+
+    def _soft(self, X: Array, name: str) -> np.ndarray:
+        """What the classifier's method of that name says."""
+        V = (arrays.to_numpy(log_vectors(X)) - self.mean_) / self.scale_
+        return getattr(self.classifier_, name)(V)
+
+
+def head_offers(classifier: Any, method: str) -> bool:
+    """Whether a head has `predict_proba` or `decision_function`."""
+    if isinstance(classifier, str):
+        return classifier in ("lda", "logistic") or (classifier == "svm" and method == "decision_function")
+    return hasattr(classifier, method)
 
 
 def check_head(classifier: Any) -> None:
@@ -127,5 +176,11 @@ def check_head(classifier: Any) -> None:
         if classifier not in HEADS:
             names = ", ".join(map(repr, HEADS))
             raise ValueError(f"classifier must be one of {names} or a scikit-learn classifier, got {classifier!r}")
-    elif isinstance(classifier, type) or not (isinstance(classifier, BaseEstimator) and hasattr(classifier, "predict")):
+        return
+    if isinstance(classifier, type) or not isinstance(classifier, BaseEstimator) or not is_classifier(classifier):
         raise ValueError(f"classifier must be a scikit-learn classifier object, got {classifier!r}")
+    if type(classifier).__module__.split(".")[0] in ("pyriemann", "spdsl"):
+        raise ValueError(
+            f"classifier={classifier!r} takes matrices, but here it would get vectors: put it behind the reduction with "
+            f"make_pipeline(SPDSL(...), {type(classifier).__name__}(...))"
+        )

@@ -98,15 +98,18 @@ class SPDNearestNeighbor(ClassifierMixin, SPDEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Store the training matrices (n_matrices, n, n), factored for the metric, and their labels."""
-        X = self._check_X(X, reset=True)
+        X = check_spd(X)
         check_neighbors(self.n_neighbors, X.shape[0])
-        return self._fit(X, y, first_copies(X))
+        self._fit(X, y, first_copies(X))
+        self.n_features_in_ = X.shape[-1]
+        return self
 
     def _fit(self, X: Array, y: Any, first: np.ndarray) -> Self:
         """Keep matrices that need no check; `first` is the index of the first copy of each."""
         self.classes_, self._labels = check_labels(y, X.shape[0])
         self._first = first
-        self._factors = get_metric(self.metric).factor(X)
+        self._metric = get_metric(self.metric)  # what the factors belong to, whatever `metric` is set to later
+        self._factors = self._metric.factor(X)
         return self
 
     def kneighbors(self, X: Any) -> tuple[Array, Array]:
@@ -116,7 +119,7 @@ class SPDNearestNeighbor(ClassifierMixin, SPDEstimator):
 
     def _nearest(self, X: Array) -> tuple[np.ndarray, np.ndarray]:
         """`kneighbors` of matrices that need no check."""
-        metric = get_metric(self.metric)
+        metric = self._metric
         train = tuple(arrays.like(part, X) for part in self._factors)
         found = []
         for start in range(0, X.shape[0], PREDICT_BLOCK):

@@ -50,6 +50,14 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
+    def finish(self, note: str) -> None:
+        """The job is done, perhaps before its last step; `note` says how."""
+        if self._bar is not None:
+            self._bar.update(self._task, total=self.done, completed=self.done, note=note)
+        else:
+            seconds = time.monotonic() - self._began
+            print(f"{self.title}: {self.done} of at most {self.total} in {seconds:.1f} s, {note}", file=sys.stderr)
+
     def step(self, note: str = "") -> None:
         """One more step is done; `note` is shown beside it."""
         self.done += 1
@@ -59,7 +67,8 @@ class Progress:
         now = time.monotonic()
         if now - self._last_line >= LINE_SECONDS or self.done == self.total:
             left = (now - self._began) / self.done * (self.total - self.done)
-            print(f"{self.title}: {self.done}/{self.total}, about {left:.0f} s left {note}".rstrip(), file=sys.stderr)
+            line = f"{self.title}: {self.done}/{self.total}, about {left:.0f} s left" + (f", {note}" if note else "")
+            print(line, file=sys.stderr)
             self._last_line = now
 
 
@@ -73,4 +82,7 @@ class Quiet:
         return None
 
     def step(self, note: str = "") -> None:
+        """Show nothing."""
+
+    def finish(self, note: str) -> None:
         """Show nothing."""

@@ -10,18 +10,19 @@ import numpy as np
 from sklearn.base import ClassifierMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from spdsl import arrays
 from spdsl.arrays import Array, namespace, symmetric
 from spdsl.graphs import Count, PairGraph, PairSurvey, automatic_counts, survey_pairs
-from spdsl.heads import KernelSVC, LogVectorClassifier, check_head
+from spdsl.heads import KernelSVC, LogVectorClassifier, check_head, head_offers
 from spdsl.manifolds import MANIFOLDS, Manifold
 from spdsl.metrics import Metric, NotPositiveDefiniteError, get_metric
 from spdsl.neighbors import SPDEstimator, SPDNearestNeighbor, check_neighbors, first_copies, sqdist_within
 from spdsl.objectives import Objective
 from spdsl.progress import Progress, Quiet
-from spdsl.solver import Problem, SolverResult, minimize
+from spdsl.solver import BETA_RULES, Problem, SolverResult, minimize
 from spdsl.stacks import MemoryStack
 from spdsl.validation import check_count, check_labels, check_number, check_spd
 
@@ -30,7 +31,7 @@ MIN_RANK = 1e-6  # smallest singular value of a start relative to the largest: i
 
 
 class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
-    """A reduction `W'XW` learned from labelled pairs, and the nearest neighbour behind it.
+    """A reduction `W'XW` learned from labelled pairs, and the classifier behind it.
 
     Subclasses say which objective the pairs are put to.
     """
@@ -72,16 +73,20 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
 
         Returns
         -------
-        self. After Ctrl-C the best W so far is kept, `status_` is "interrupted", and KeyboardInterrupt goes on.
+        self. After Ctrl-C during the iterations the best W so far is kept, `status_` is "interrupted", and
+        KeyboardInterrupt goes on.
         """
-        X = self._check_X(X, reset=True)
-        self.classes_, labels = self._check_y(y, X.shape[0])
+        X = check_spd(X)
+        classes, labels = self._check_y(y, X.shape[0])
         self._check_parameters(X.shape[0])
         moved = arrays.to_device(X, self.device)
         start = self._initial(moved)
-        problem, self.graph_ = self._problem(moved, labels, start)
+        problem, graph = self._problem(moved, labels, start)
+        result = self._minimize(problem, start)
+        # from here on nothing can fail, so that a refit which does leaves the old model whole
+        self.n_features_in_, self.classes_, self.graph_ = X.shape[-1], classes, graph
         self._keep(problem.objective)
-        self._settle(result := self._minimize(problem, start), X, labels)
+        self._settle(result, X, labels)
         if result.status == "interrupted":
             raise KeyboardInterrupt
         return self
@@ -99,10 +104,9 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         problem, _ = self._problem(X, labels, self._initial(X))
 
         def function(W: Array) -> tuple[float, Array]:
-            W = arrays.detached(W)
-            if W.ndim != 2 or W.shape[0] != X.shape[-1]:
-                raise ValueError(f"W must have shape ({X.shape[-1]}, n_components), got {tuple(W.shape)}")
-            return problem.cost(W)
+            W = _as_start(W, X, "W")
+            value, gradient = problem.cost(W)
+            return value, gradient
 
         return function
 
@@ -127,10 +131,17 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
             raise ValueError(f"callback must be a function of (history row, W), got {self.callback!r}")
         if not isinstance(self.solver_options, dict | None):
             raise ValueError(f"solver_options must be a dict or None, got {self.solver_options!r}")
-        unknown = set(self.solver_options or {}) - SOLVER_OPTIONS
+        options = self.solver_options or {}
+        unknown = [option for option in options if option not in SOLVER_OPTIONS]
         if unknown:
             names = ", ".join(map(repr, sorted(SOLVER_OPTIONS)))
-            raise ValueError(f"solver_options: unknown option {min(unknown)!r}; choose among {names}")
+            raise ValueError(f"solver_options: unknown option {unknown[0]!r}; choose among {names}")
+        if options.get("rule", "hestenes-stiefel") not in list(BETA_RULES):
+            raise ValueError(
+                f"unknown conjugate-gradient rule {options['rule']!r}; choose one of {', '.join(BETA_RULES)}"
+            )
+        check_number("gradient_tol", options.get("gradient_tol", 0.0), low=0.0)
+        check_count("patience", options.get("patience", 1), low=1)
 
     def _keep(self, objective: Objective) -> None:
         """Keep what later calls need of the objective."""
@@ -197,23 +208,10 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
                 draw = check_random_state(self.random_state).standard_normal((n, m))
                 return arrays.like(np.linalg.qr(draw)[0], X)
             raise ValueError(f"init must be 'identity', 'pca', 'random' or an array (n, m), got {self.init!r}")
-        try:
-            if self.init is None:
-                raise TypeError
-            W = arrays.like(np.asarray(arrays.to_numpy(self.init), dtype=np.float64), X)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"init must be 'identity', 'pca', 'random' or an array (n, m), got {self.init!r}"
-            ) from error
-        m = m if self.n_components is not None or W.ndim != 2 else min(W.shape[1], n - 1)
-        if tuple(W.shape) != (n, m):
+        W = _as_start(self.init, X, "init")
+        if self.n_components is not None and W.shape[1] != m:
             raise ValueError(f"init must have shape ({n}, {m}), got {tuple(W.shape)}")
-        if not bool(xp.all(xp.isfinite(W))):
-            raise ValueError("init contains NaN or infinity: it must be finite and of full column rank")
-        w = xp.linalg.svdvals(W)
-        if not float(w[-1]) > MIN_RANK * float(w[0]):
-            raise ValueError("init has dependent columns: it must be finite and of full column rank")
-        return W + 0.0
+        return W
 
     def _n_components(self, n: int) -> int:
         if n < 2:
@@ -232,7 +230,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
                 return None if self.callback is None else self.callback(row, W)
 
             try:
-                return minimize(
+                result = minimize(
                     problem,
                     W,
                     self._search_space(),
@@ -241,6 +239,8 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
                     callback=report,
                     **(self.solver_options or {}),
                 )
+                progress.finish(result.message)
+                return result
             except NotPositiveDefiniteError as error:
                 raise ValueError(f"W'XW at the start is not positive definite; {error}") from error
 
@@ -260,9 +260,15 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         elif isinstance(self.classifier, str) and self.classifier == "svm":
             self.classifier_ = KernelSVC(self.metric, beta=self._similarity_width())._fit(reduced, y)
         else:
-            own = None if isinstance(self.classifier, str) else self.classifier
-            self.classifier_ = LogVectorClassifier(own)._fit(reduced, y)
+            self.classifier_ = LogVectorClassifier(self.classifier)._fit(reduced, y)
         self.classifier_.n_features_in_ = reduced.shape[-1]
+        if self.max_iter > 0 and self.n_iter_ == 0 and result.status in ("gradient", "precision"):
+            warnings.warn(
+                f"{type(self).__name__}: the objective does not change around the start, so nothing was learned; use "
+                f"another init or, if similarities are all 0 or all 1 there, another beta",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         if result.status in ("max_iter", "rank", "unbounded") and self.max_iter > 0:
             bounded = (
                 "use SPDSL" if get_metric(self.metric).invariance == "none" else "use manifold='grassmann', or SPDSL"
@@ -289,9 +295,44 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         reduced = self.transform(X)
         return self.classifier_._predict(reduced)
 
+    def _soft(self, X: Any, name: str) -> np.ndarray:
+        reduced = self.transform(X)
+        return self.classifier_._soft(reduced, name)
+
+    @available_if(lambda self: head_offers(self.classifier, "predict_proba"))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities (n_matrices, n_classes), where the head has them."""
+        return self._soft(X, "predict_proba")
+
+    @available_if(lambda self: head_offers(self.classifier, "decision_function"))
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Decision values of the head, where it has them."""
+        return self._soft(X, "decision_function")
+
     def sqdist(self, A: Any, B: Any = None) -> Array:
         """Learned squared distances between stacks of the original matrices, (a, b)."""
         reduced, metric = self._transform(A, "A"), get_metric(self.metric)
         if B is None:
             return sqdist_within(metric, reduced)
         return metric.sqdist(reduced, arrays.like(self._transform(B, "B"), reduced))
+
+
+def _as_start(W: Any, X: Array, name: str) -> Array:
+    """A matrix that users bring, as a new full-rank float64 (n, m) beside X, or an error that calls it by `name`."""
+    n, xp = X.shape[-1], namespace(X)
+    host = arrays.to_numpy(W) if arrays.is_array(W) else np.asarray([] if W is None else W, dtype=object)
+    try:
+        if host.dtype.kind == "c":
+            raise ValueError
+        W = arrays.like(np.array(host, dtype=np.float64), X)
+    except (TypeError, ValueError) as error:
+        words = "'identity', 'pca', 'random' or " if name == "init" else ""
+        raise ValueError(f"{name} must be {words}an array ({n}, m) of real numbers, got {host!r}") from error
+    if W.ndim != 2 or W.shape[0] != n or not 1 <= W.shape[1] < n:
+        raise ValueError(f"{name} must have shape ({n}, m) with 1 <= m < {n}, got {tuple(W.shape)}")
+    if not bool(xp.all(xp.isfinite(W))):
+        raise ValueError(f"{name} contains NaN or infinity: it must be finite and of full column rank")
+    w = xp.linalg.svdvals(W)
+    if not float(w[-1]) > MIN_RANK * float(w[0]):
+        raise ValueError(f"{name} has dependent columns: it must be finite and of full column rank")
+    return W

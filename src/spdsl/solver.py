@@ -24,9 +24,7 @@ MAX_TRIALS = 12
 GROWTH = 4.0  # a step may grow at most by this from one trial to the next
 FIRST_STEP = 0.1  # length of the very first trial, relative to W
 REFRESH = 100  # iterations after which XW is computed from W again, against rounding drift
-MAX_STRETCH = (
-    10.0  # one step is at most this long, relative to W: a trial further out says nothing about the descent here
-)
+MAX_STRETCH = 10.0  # one step is at most this long, relative to W: a trial further out says nothing about here
 MAX_SIZE = 1e4  # of W, relative to the start: no objective with a minimum goes there, if it depends on the size at all
 MAX_CONDITION = 1e8  # of W: beyond it W'XW loses all its digits in double precision
 
@@ -174,7 +172,7 @@ def minimize(
         row = asdict(Iteration(iteration, state.value, state.gradient_norm, step, trials, now - began))
         began = now
         history.append(row)
-        return callback is not None and callback(row, state.W) is True
+        return callback is not None and bool(callback(row, state.W))
 
     try:
         if record(0, 0.0, 1):

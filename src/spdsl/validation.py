@@ -16,7 +16,8 @@ from sklearn.utils.validation import column_or_1d
 from spdsl import arrays
 from spdsl.arrays import Array, namespace
 
-ASYMMETRY = {4: 1e-5, 8: 1e-8}  # by bytes of the input's dtype, relative to the matrix: what rounding can explain
+ROUNDING = {"bfloat16": 8e-3, "float16": 1e-3, "float32": 1.2e-7}  # of coarse inputs; float64 for all others
+DOUBLE = 2.3e-16
 
 
 def regularize(X: Array, ridge: float = 1e-3) -> Array:
@@ -57,12 +58,12 @@ def check_spd(X: Any, *, name: str = "X") -> Array:
     -------
     (n_matrices, n, n) float64, the input itself where it already is that.
     """
-    digits = getattr(getattr(X, "dtype", None), "itemsize", 8)
+    kind = str(getattr(X, "dtype", "")).rpartition(".")[2]
+    rounding = ROUNDING.get(kind, DOUBLE)
     stack = as_stack(X, name=name)
-    tolerance = ASYMMETRY.get(digits, ASYMMETRY[8])
     item_bytes = 8 * stack.shape[-1] ** 2
     checks = arrays.map_blocks(
-        lambda s: _check_block(stack[s], s.start, name, tolerance),
+        lambda s: _check_block(stack[s], s.start, name, rounding),
         stack.shape[0],
         item_bytes,
         threaded=arrays.is_numpy(stack),
@@ -193,7 +194,7 @@ def _odd_part(X: Any, name: str) -> str:
     return f"{name}[{odd}] has shape {shapes[odd]} where {name}[0] has {shapes[0]}; pass matrices of one size"
 
 
-def _check_block(block: Array, start: int, name: str, tolerance: float) -> str | None:
+def _check_block(block: Array, start: int, name: str, rounding: float) -> str | None:
     """What is wrong with the first bad matrix of a block, or None."""
     xp = namespace(block)
     finite = xp.all(xp.isfinite(block), axis=(1, 2))
@@ -204,20 +205,21 @@ def _check_block(block: Array, start: int, name: str, tolerance: float) -> str |
         k = _first(size == 0)
         return f"{name}[{start + k}] is all zero, so not positive definite: remove this sample (no ridge can help it)"
     asymmetry = xp.max(xp.abs(block - block.mT), axis=(1, 2)) / size
+    tolerance = max(1e-8, 64 * rounding)  # what sums of rounded products can explain
     if not bool(xp.all(asymmetry <= tolerance)):
         k = _first(asymmetry > tolerance)
         return (
             f"{name}[{start + k}] is not symmetric: entries differ from their mirror images by up to "
             f"{float(asymmetry[k]):.1e} of the largest entry; if that is rounding, pass ({name} + {name}.mT) / 2"
         )
-    return _check_definite(block / size[:, None, None], size, start, name)
+    return _check_definite(block / size[:, None, None], size, start, name, rounding)
 
 
-def _check_definite(unit: Array, size: Array, start: int, name: str) -> str | None:
+def _check_definite(unit: Array, size: Array, start: int, name: str, rounding: float) -> str | None:
     """What is wrong with the first matrix that is not positive definite; `unit` is scaled to largest entry 1."""
     xp = namespace(unit)
     n = unit.shape[-1]
-    limit = n * 2.3e-16  # below this the smallest eigenvalue is rounding
+    limit = n * rounding  # below this the smallest eigenvalue is rounding
     try:
         pivots = xp.linalg.diagonal(xp.linalg.cholesky((unit + unit.mT) / 2)) ** 2
         if float(xp.min(pivots)) > 10 * n * limit:

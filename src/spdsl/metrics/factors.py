@@ -8,6 +8,7 @@ from typing import Any
 from spdsl import arrays
 from spdsl.arrays import Array, namespace, symmetric
 
+CLOSE = 1e-8  # squared distance relative to the squared lengths below which a Gram product keeps too few digits
 SPREAD = 1e8  # eigenvalue ratio up to which eigh keeps 8 digits of the smallest; beyond it, the SVD of a factor
 
 
@@ -69,11 +70,20 @@ def nonnegative(d2: Array) -> Array:
     return xp.maximum(d2, xp.zeros_like(d2))
 
 
-def gram_sqdist(A: Array, B: Array) -> Array:
-    """Squared Euclidean distances between rows, through one matrix product."""
+def gram_sqdist(A: Array, B: Array, *, exact_when_close: bool = False) -> Array:
+    """Squared Euclidean distances between rows, through one matrix product.
+
+    The product loses the digits of pairs that are close beside the length of the rows; `exact_when_close` takes those
+    again by their difference.
+    """
     xp = namespace(A)
-    d2 = xp.sum(A * A, axis=-1)[:, None] + xp.sum(B * B, axis=-1)[None, :] - 2 * (A @ B.mT)
-    return nonnegative(d2)
+    size = xp.sum(A * A, axis=-1)[:, None] + xp.sum(B * B, axis=-1)[None, :]
+    d2 = nonnegative(size - 2 * (A @ B.mT))
+    if exact_when_close:
+        i, j = xp.nonzero(d2 < CLOSE * size)
+        if i.shape[0]:
+            d2[i, j] = pair_blocks(lambda s: xp.sum((A[i[s]] - B[j[s]]) ** 2, axis=-1), i.shape[0], A)
+    return d2
 
 
 def take(F: tuple[Array, ...], index: Array) -> tuple[Array, ...]:

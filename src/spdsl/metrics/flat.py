@@ -32,7 +32,7 @@ class FlatMetric(Metric):
     def cross(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
         # a common shift changes no distance, and takes the part that all matrices share out of the cancellation
         shift = namespace(FB[0]).mean(FB[0], axis=0)
-        return gram_sqdist(FA[0] - shift, FB[0] - shift)
+        return gram_sqdist(FA[0] - shift, FB[0] - shift, exact_when_close=True)
 
     def pairs(self, P: Array, i: Array, j: Array) -> tuple[Array, Pullback]:
         xp = namespace(P)
