@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-LIBRARIES = [name.strip() for name in os.environ.get("SPDSL_TEST_ARRAYS", "numpy").split(",") if name.strip()]
+from samples import LIBRARIES, make_spd
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,14 +38,6 @@ def as_array(xp_name: str) -> Callable[[Any], Any]:
         torch = pytest.importorskip("torch")
         return lambda x: torch.as_tensor(np.array(x))
     raise ValueError(f"SPDSL_TEST_ARRAYS names {xp_name!r}; known are 'numpy' and 'torch'")
-
-
-def make_spd(rng: np.random.Generator, N: int, n: int, condition: float = 30.0) -> np.ndarray:
-    """N random SPD matrices (N, n, n) with log-spaced eigenvalues, the largest near 1, and random eigenvectors."""
-    V = np.linalg.qr(rng.standard_normal((N, n, n)))[0]
-    w = np.logspace(0, -np.log10(condition), n) * rng.uniform(0.7, 1.4, (N, n))
-    X = (V * w[:, None, :]) @ V.mT
-    return (X + X.mT) / 2
 
 
 @pytest.fixture

@@ -1,6 +1,10 @@
 """Small labelled SPD stacks for the estimator tests."""
 
+import os
+
 import numpy as np
+
+LIBRARIES = [name.strip() for name in os.environ.get("SPDSL_TEST_ARRAYS", "numpy").split(",") if name.strip()]
 
 
 def symmetric_exp(S):
@@ -36,3 +40,11 @@ def labelled(count=30, n=6, n_classes=3, *, signal=0.8, noise=0.6, seed=0):
 def smallest_eigenvalue(P):
     """Over the whole stack."""
     return float(np.linalg.eigvalsh(np.asarray(P)).min())
+
+
+def make_spd(rng: np.random.Generator, N: int, n: int, condition: float = 30.0) -> np.ndarray:
+    """N random SPD matrices (N, n, n) with log-spaced eigenvalues, the largest near 1, and random eigenvectors."""
+    V = np.linalg.qr(rng.standard_normal((N, n, n)))[0]
+    w = np.logspace(0, -np.log10(condition), n) * rng.uniform(0.7, 1.4, (N, n))
+    X = (V * w[:, None, :]) @ V.mT
+    return (X + X.mT) / 2

@@ -11,7 +11,7 @@ import pytest
 import scipy.linalg as sl
 
 import plain
-from conftest import make_spd
+from samples import make_spd
 from spdsl.graphs import survey_pairs
 from spdsl.manifolds import MANIFOLDS
 from spdsl.metrics import METRICS

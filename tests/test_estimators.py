@@ -269,7 +269,7 @@ def test_cost_on_other_data_does_not_touch_the_fitted_similarity(model):
 
 def test_cost_rejects_a_point_of_wrong_shape():
     cost = learned().cost(X, Y)
-    with pytest.raises(ValueError, match=r"\(6, n_components\), got \(5, 3\)"):
+    with pytest.raises(ValueError, match=r"\(6, m\) with 1 <= m < 6, got \(5, 3\)"):
         cost(np.eye(5, 3))
 
 
@@ -389,7 +389,9 @@ def test_verbose_writes_plain_lines_to_stderr_only(capsys):
     learned(verbose=True).fit(X, Y)
     out, err = capsys.readouterr()
     assert out == ""
-    assert re.fullmatch(r"SPDSL: 8/8, about 0 s left cost -\d+\.\d+\n", err.splitlines(keepends=True)[-1])
+    lines = err.splitlines()
+    assert re.fullmatch(r"SPDSL: 8/8, about 0 s left, cost -\d+\.\d+", lines[-2])
+    assert re.fullmatch(r"SPDSL: 8 of at most 8 in \d+\.\d s, the iteration limit was reached.*", lines[-1])
     assert "\x1b" not in err
     assert "\r" not in err
     learned(verbose=False).fit(X, Y)

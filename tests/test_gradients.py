@@ -9,7 +9,7 @@ import scipy.linalg
 
 import digits
 import plain
-from conftest import LIBRARIES, make_spd
+from samples import LIBRARIES, make_spd
 from spdsl import arrays, objectives
 from spdsl.graphs import PairGraph, survey_pairs
 from spdsl.metrics import METRICS

@@ -118,7 +118,7 @@ def test_torch_and_cupy_are_imported_in_arrays_only_and_late(path):
 
 
 def test_importing_spdsl_imports_neither_torch_nor_what_extras_bring():
-    extras = ("torch", "cupy", "rich", "pyriemann", "matplotlib")
+    extras = ("torch", "cupy", "cv2", "typer", "pyriemann", "matplotlib")  # rich: scikit-learn itself may bring it
     code = f"import spdsl, sys; print(*(m for m in {extras} if m in sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == []

@@ -8,7 +8,7 @@ import pytest
 import scipy.linalg
 
 import plain
-from conftest import make_spd
+from samples import make_spd
 from spdsl import arrays, pairwise_sqdist
 from spdsl.metrics import METRICS, NotPositiveDefiniteError, get_metric
 

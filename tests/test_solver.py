@@ -8,7 +8,7 @@ import pytest
 import scipy.optimize
 from sklearn.exceptions import ConvergenceWarning
 
-from conftest import make_spd
+from samples import make_spd
 from spdsl import SPDML, SPDSL, arrays, solver
 from spdsl.graphs import PairGraph, survey_pairs
 from spdsl.manifolds import MANIFOLDS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any, Self
 
@@ -63,6 +65,18 @@ class SPDEstimator(BaseEstimator):
         tags.input_tags.three_d_array = True
         return tags
 
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """A fit that fails inside leaves the size of the matrices as it was, so that an older fit stays usable."""
+        before = vars(self).get("n_features_in_")
+        try:
+            yield
+        except Exception:
+            self.__dict__.pop("n_features_in_", None)
+            if before is not None:
+                self.n_features_in_ = before
+            raise
+
     def _check_X(self, X: Any, *, reset: bool = False, name: str = "X") -> Array:
         X = check_spd(X, name=name)
         if reset:
@@ -98,11 +112,10 @@ class SPDNearestNeighbor(ClassifierMixin, SPDEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Store the training matrices (n_matrices, n, n), factored for the metric, and their labels."""
-        X = check_spd(X)
-        check_neighbors(self.n_neighbors, X.shape[0])
-        self._fit(X, y, first_copies(X))
-        self.n_features_in_ = X.shape[-1]
-        return self
+        with self._whole():
+            X = self._check_X(X, reset=True)
+            check_neighbors(self.n_neighbors, X.shape[0])
+            return self._fit(X, y, first_copies(X))
 
     def _fit(self, X: Array, y: Any, first: np.ndarray) -> Self:
         """Keep matrices that need no check; `first` is the index of the first copy of each."""

@@ -76,15 +76,15 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         self. After Ctrl-C during the iterations the best W so far is kept, `status_` is "interrupted", and
         KeyboardInterrupt goes on.
         """
-        X = check_spd(X)
-        classes, labels = self._check_y(y, X.shape[0])
-        self._check_parameters(X.shape[0])
-        moved = arrays.to_device(X, self.device)
-        start = self._initial(moved)
-        problem, graph = self._problem(moved, labels, start)
-        result = self._minimize(problem, start)
-        # from here on nothing can fail, so that a refit which does leaves the old model whole
-        self.n_features_in_, self.classes_, self.graph_ = X.shape[-1], classes, graph
+        with self._whole():
+            X = self._check_X(X, reset=True)
+            classes, labels = self._check_y(y, X.shape[0])
+            self._check_parameters(X.shape[0])
+            moved = arrays.to_device(X, self.device)
+            start = self._initial(moved)
+            problem, graph = self._problem(moved, labels, start)
+            result = self._minimize(problem, start)
+        self.classes_, self.graph_ = classes, graph
         self._keep(problem.objective)
         self._settle(result, X, labels)
         if result.status == "interrupted":
@@ -320,14 +320,14 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
 def _as_start(W: Any, X: Array, name: str) -> Array:
     """A matrix that users bring, as a new full-rank float64 (n, m) beside X, or an error that calls it by `name`."""
     n, xp = X.shape[-1], namespace(X)
-    host = arrays.to_numpy(W) if arrays.is_array(W) else np.asarray([] if W is None else W, dtype=object)
     try:
-        if host.dtype.kind == "c":
-            raise ValueError
+        host = arrays.to_numpy(W)
+        if W is None or host.dtype.kind == "c":
+            raise TypeError
         W = arrays.like(np.array(host, dtype=np.float64), X)
     except (TypeError, ValueError) as error:
         words = "'identity', 'pca', 'random' or " if name == "init" else ""
-        raise ValueError(f"{name} must be {words}an array ({n}, m) of real numbers, got {host!r}") from error
+        raise ValueError(f"{name} must be {words}an array ({n}, m) of real numbers, got {W!r}") from error
     if W.ndim != 2 or W.shape[0] != n or not 1 <= W.shape[1] < n:
         raise ValueError(f"{name} must have shape ({n}, m) with 1 <= m < {n}, got {tuple(W.shape)}")
     if not bool(xp.all(xp.isfinite(W))):

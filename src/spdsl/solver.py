@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from spdsl.arrays import Array, namespace
 from spdsl.manifolds import Manifold
 from spdsl.metrics import Metric, NotPositiveDefiniteError
@@ -172,7 +174,8 @@ def minimize(
         row = asdict(Iteration(iteration, state.value, state.gradient_norm, step, trials, now - began))
         began = now
         history.append(row)
-        return callback is not None and bool(callback(row, state.W))
+        answer = None if callback is None else callback(row, state.W)
+        return isinstance(answer, bool | np.bool_) and bool(answer)
 
     try:
         if record(0, 0.0, 1):

@@ -231,10 +231,15 @@ def _check_definite(unit: Array, size: Array, start: int, name: str, rounding: f
         w = xp.linalg.eigvalsh((unit[k] + unit[k].mT) / 2)
         if float(w[0]) <= limit * float(w[-1]):
             precision = " to working precision" if float(w[0]) > 0 else ""
+            helps = float(w[0]) + 1e-3 * float(xp.sum(w)) > limit * float(w[-1])
+            remedy = (
+                f"add a ridge, e.g. regularize({name}, 1e-3)"
+                if helps
+                else f"a ridge such as regularize({name}, 1e-3) is too small to help: check its sign and how it was made"
+            )
             return (
                 f"{name}[{start + k}] is not positive definite{precision}: smallest eigenvalue "
-                f"{float(w[0] * size[k]):.2g} against largest {float(w[-1] * size[k]):.2g}; "
-                f"add a ridge, e.g. regularize({name}, 1e-3)"
+                f"{float(w[0] * size[k]):.2g} against largest {float(w[-1] * size[k]):.2g}; {remedy}"
             )
     return None
 

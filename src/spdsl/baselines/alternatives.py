@@ -6,13 +6,11 @@ from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from spdsl.baselines.pairwise import Factors, SPDClassifier
+
+LONG = 5000  # entries of a tangent vector beyond which their covariance takes too much memory and time
 
 
 def _pyriemann(module: str) -> ModuleType:
@@ -26,8 +24,8 @@ def _pyriemann(module: str) -> ModuleType:
 class TangentSpaceClassifier(SPDClassifier):
     """Linear classifier on tangent vectors `upper(log(M^-1/2 X M^-1/2))` at the mean M of the training matrices.
 
-    Where the vectors are longer than there are samples they are first rotated into the span of the training vectors,
-    which loses nothing.
+    Vectors of more than 5,000 entries (matrices beyond 99 x 99) are first rotated into the span of the training vectors.
+    For logistic regression that loses nothing; shrinkage then sees fewer dimensions than a covariance of that size has.
 
     Parameters
     ----------
@@ -60,7 +58,15 @@ class TangentSpaceClassifier(SPDClassifier):
         self._learn_vectors(self.tangent_.transform(factors[0]), labels)
 
     def _learn_vectors(self, V: np.ndarray, labels: np.ndarray) -> None:
-        steps: list[tuple[str, Any]] = [("rotate", PCA(svd_solver="full"))] if V.shape[1] > len(V) else []
+        # imported here, not above: they would double the time that `import spdsl` takes
+        from sklearn.decomposition import PCA
+        from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import Pipeline
+
+        lossless = self.classifier == "logistic" and V.shape[1] > len(V)
+        rotate = lossless or V.shape[1] > max(LONG, len(V))
+        steps: list[tuple[str, Any]] = [("rotate", PCA(svd_solver="full"))] if rotate else []
         if self.classifier == "lda":
             steps.append(("lda", LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")))
         elif self.classifier == "logistic":

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
 from spdsl.validation import check_count
 
@@ -29,6 +28,8 @@ def make_splits(splits: Any, y: np.ndarray, *, groups: Any = None, random_state:
     """
     if isinstance(splits, int | np.integer) and not isinstance(splits, bool):
         check_count("splits", splits, low=1)
+        from sklearn.model_selection import StratifiedShuffleSplit  # not above: it slows `import spdsl` down
+
         draw = StratifiedShuffleSplit(int(splits), test_size=0.5, random_state=random_state)
         return list(draw.split(np.zeros(len(y)), y))
     if hasattr(splits, "split") and not isinstance(splits, str):
@@ -66,6 +67,8 @@ def fold_count(y: np.ndarray, n_folds: int) -> int:
 
 def make_folds(y: np.ndarray, n_folds: int, random_state: int | None) -> list[Split]:
     """Stratified folds; classes with a single sample are trained on in all folds but one."""
+
+    from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(fold_count(y, n_folds), shuffle=True, random_state=random_state)
     with warnings.catch_warnings():

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import ParameterGrid
 
 from spdsl.experiments.splits import Split, make_folds
 
@@ -53,6 +52,8 @@ def tune(
     -------
     Tuned
     """
+    from sklearn.model_selection import ParameterGrid  # not above: it slows `import spdsl` down
+
     points = list(ParameterGrid(dict(grid)))
     y = np.asarray(y)
     if len(points) == 1:
