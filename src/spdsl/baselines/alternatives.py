@@ -35,8 +35,9 @@ class TangentSpaceClassifier(SPDClassifier):
         Linear discriminant analysis with Ledoit-Wolf shrinkage, or L2-penalised logistic regression.
     C : float
         Inverse penalty of "logistic".
-    metric : str
-        pyRiemann's name of the metric of mean and tangent space.
+    metric : str or dict
+        pyRiemann's name of the metric of mean and tangent space, or one each: {"mean": "logeuclid", "map": "riemann"}
+        saves much time on large matrices.
 
     Attributes
     ----------
@@ -46,7 +47,11 @@ class TangentSpaceClassifier(SPDClassifier):
     """
 
     def __init__(
-        self, classifier: Literal["lda", "logistic"] = "lda", *, C: float = 1.0, metric: str = "riemann"
+        self,
+        classifier: Literal["lda", "logistic"] = "lda",
+        *,
+        C: float = 1.0,
+        metric: str | dict[str, str] = "riemann",
     ) -> None:
         self.classifier = classifier
         self.C = C
@@ -85,7 +90,9 @@ class TangentSpaceClassifier(SPDClassifier):
         """As in the base class, with one tangent space for all points that do not change it."""
         if any("metric" in point for point in points):
             return super().validate(prepared, y, train, test, points)
-        tangent = _pyriemann("tangentspace").TangentSpace(metric=self.metric).fit(prepared[0][train])
+        # the log-Euclidean mean is near enough to rank penalties, and spares an iterative mean in every fold
+        metric = {"mean": "logeuclid", "map": self.metric} if isinstance(self.metric, str) else self.metric
+        tangent = _pyriemann("tangentspace").TangentSpace(metric=metric).fit(prepared[0][train])
         left, right = tangent.transform(prepared[0][train]), tangent.transform(prepared[0][test])
         scores = []
         for point in points:
