@@ -10,7 +10,7 @@ import scipy.linalg
 FIRST_CHECK = 12  # iterations before the first look at the gaps; the next ones come after 1.5 times as many
 RELAXATION = 1.7  # over-relaxation, the customary 1.5 to 1.8 of the alternating direction method
 EXCHANGES = 4  # active-set steps of one polish: nearly all columns that settle at all do so within four
-POLISH_COST = 3  # one exchange may take as many operations as this many iterations: dense sets are left to iterate
+POLISH_COST = 1  # one exchange may take as many operations as this many iterations: dense sets are left to iterate
 TINY = np.finfo(float).tiny
 
 

@@ -25,7 +25,8 @@ class LEML(TransformerMixin, SPDClassifier):
     Minimises `LogDet(Q, I) + eta LogDet(xi, xi_0)` subject to `d_Q <= xi` for pairs of one class and `d_Q >= xi` for
     pairs of two, by cyclic Bregman projections; classifies by the nearest neighbour under d_Q. A visit to a constraint
     costs one n x n product, for the distance; only if it is violated or holds a multiplier, the eigenvalues of one
-    matrix, a Cholesky factor and three products follow ("exact"), or one product ("closed-form"). A sweep visits every pair once.
+    matrix, a Cholesky factor and three products follow ("exact"), or one product ("closed-form"). A sweep
+    visits every pair once.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ class LEML(TransformerMixin, SPDClassifier):
     classes_, n_features_in_
     """
 
-    tuning_params: ClassVar[dict[str, Any]] = {"max_iter": 2, "max_pairs": 100, "random_state": 0}
+    tuning_params: ClassVar[dict[str, Any]] = {"max_iter": 2, "max_pairs": 50, "random_state": 0}
 
     def __init__(
         self,
