@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from spdsl.baselines.threads import one_blas_thread
+
 FIRST_CHECK = 12  # iterations before the first look at the gaps; the next ones come after 1.5 times as many
 RELAXATION = 1.7  # over-relaxation, the customary 1.5 to 1.8 of the alternating direction method
 EXCHANGES = 4  # active-set steps of one polish: nearly all columns that settle at all do so within four
@@ -140,7 +142,8 @@ def _best(K: np.ndarray, work: _Columns, tol: float) -> tuple[np.ndarray, np.nda
         if not len(todo):
             break
         C, penalty = work.C[:, todo], work.penalty[todo]
-        A = _solve_active(K, C, penalty, signs[:, todo])
+        with one_blas_thread():
+            A = _solve_active(K, C, penalty, signs[:, todo])
         polished = duality_gap(K, C, work.sqnorm[todo], penalty, A)
         better = polished < gap[todo]
         codes[:, todo[better]], gap[todo[better]] = A[:, better], polished[better]

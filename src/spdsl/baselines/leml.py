@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from spdsl.baselines.pairwise import Factors, SPDClassifier, log_vectors
+from spdsl.baselines.threads import one_blas_thread
 from spdsl.metrics import get_metric
 from spdsl.validation import check_count
 
@@ -95,7 +96,8 @@ class LEML(TransformerMixin, SPDClassifier):
         (T,) = factors
         self._check_params(T.shape[-1])
         pairs = self._constraints(T, labels)
-        Q = self._sweeps(T, pairs)
+        with one_blas_thread():
+            Q = self._sweeps(T, pairs)
         w, V = np.linalg.eigh(Q)
         m = self.n_components or len(w)
         w, V = np.maximum(w[::-1][:m], 0.0), V[:, ::-1][:, :m]
