@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
@@ -13,6 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from spdsl.baselines.pairwise import Factors, SPDClassifier
+
+LONGEST = 4096  # vectors up to this length have their full covariance estimated
 
 
 def _pyriemann(module: str) -> ModuleType:
@@ -26,8 +29,9 @@ def _pyriemann(module: str) -> ModuleType:
 class TangentSpaceClassifier(SPDClassifier):
     """Linear classifier on tangent vectors `upper(log(M^-1/2 X M^-1/2))` at the mean M of the training matrices.
 
-    Where the vectors are longer than there are samples they are first rotated into the span of the training vectors,
-    which loses nothing.
+    Long vectors are rotated into the span of the training vectors: for "logistic" that changes nothing. For "lda" it is
+    done only beyond 4096 entries, where a covariance matrix of the vectors is out of reach, and the Ledoit-Wolf
+    shrinkage is then that of the full vectors, without scikit-learn's scaling of the entries.
 
     Parameters
     ----------
@@ -65,9 +69,13 @@ class TangentSpaceClassifier(SPDClassifier):
         self._learn_vectors(self.tangent_.transform(factors[0]), labels)
 
     def _learn_vectors(self, V: np.ndarray, labels: np.ndarray) -> None:
-        steps: list[tuple[str, Any]] = [("rotate", PCA(svd_solver="full"))] if V.shape[1] > len(V) else []
+        limit = LONGEST if self.classifier == "lda" else len(V)
+        steps: list[tuple[str, Any]] = [("rotate", PCA(svd_solver="full"))] if V.shape[1] > max(limit, len(V)) else []
         if self.classifier == "lda":
-            steps.append(("lda", LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")))
+            how: dict[str, Any] = (
+                {"covariance_estimator": SpanLedoitWolf(V.shape[1])} if steps else {"shrinkage": "auto"}
+            )
+            steps.append(("lda", LinearDiscriminantAnalysis(solver="lsqr", **how)))
         elif self.classifier == "logistic":
             # C per unit of variance: it means the same for every data set, and directions keep their proportions
             C = self.C / max(float(V.var(axis=0).mean()), np.finfo(float).tiny)
@@ -100,6 +108,37 @@ class TangentSpaceClassifier(SPDClassifier):
             model._learn_vectors(left, model._checked_labels(y[train], len(train)))
             scores.append(float(np.mean(model.classes_[model.model_.predict(right)] == y[test])))
         return scores
+
+
+class SpanLedoitWolf(BaseEstimator):
+    """Ledoit-Wolf covariance `(1 - s) S + s mu I` of vectors known by their coordinates in a subspace that holds them.
+
+    Parameters
+    ----------
+    n_features : int
+        Length of the full vectors; shrinkage s and scale mu depend on it, not on the number of coordinates.
+
+    Attributes
+    ----------
+    covariance_ : (r, r)
+        In the coordinates.
+    shrinkage_ : float
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = n_features
+
+    def fit(self, X: np.ndarray, y: Any = None) -> Self:
+        """Estimate from the coordinates X (n_samples, r)."""
+        X = X - X.mean(axis=0)
+        G = X @ X.T / len(X)
+        p, size = self.n_features, float(np.sum(G**2))
+        mu = float(np.trace(G)) / p
+        error = (len(X) * float(np.sum(np.diagonal(G) ** 2)) - size) / (p * len(X))
+        spread = (size - p * mu**2) / p
+        self.shrinkage_ = min(error, spread) / spread if spread > 0 else 0.0
+        self.covariance_ = (1 - self.shrinkage_) * X.T @ X / len(X) + self.shrinkage_ * mu * np.eye(X.shape[1])
+        return self
 
 
 class MDM(SPDClassifier):
