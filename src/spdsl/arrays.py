@@ -96,7 +96,7 @@ def threads() -> int:
 
 
 class _OneBlasThread:
-    """Holds BLAS to one thread while any thread of ours is inside.
+    """Holds BLAS to one thread while any thread of ours is inside: loops over small factorisations gain nothing from more.
 
     The setting belongs to the whole process, so the first to enter saves it and the last to leave restores it.
     """
@@ -121,7 +121,7 @@ class _OneBlasThread:
                 self._limit.restore_original_limits()
 
 
-_one_blas_thread = _OneBlasThread()
+one_blas_thread = _OneBlasThread()
 
 
 def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *, threaded: bool) -> Iterator[Any]:
@@ -141,7 +141,7 @@ def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *,
     for start in range(0, len(slices), ROUND * workers):
         some = slices[start : start + ROUND * workers]
         # nothing is yielded inside: a consumer that stops half-way must not leave threads or the BLAS setting behind
-        with _one_blas_thread, ThreadPoolExecutor(min(workers, len(some))) as pool:
+        with one_blas_thread, ThreadPoolExecutor(min(workers, len(some))) as pool:
             results = list(pool.map(function, some))
         yield from results
 

@@ -11,6 +11,7 @@ from sklearn.model_selection import ParameterGrid, StratifiedKFold
 import spdsl
 from spdsl import methods
 from spdsl.experiments.splits import make_folds, make_splits
+from spdsl.experiments.tuning import _search
 
 PAPER = [
     "NN-AIM",
@@ -75,6 +76,20 @@ def test_tune_takes_the_best_point_and_the_first_of_equals(small):
     assert failing.params == {"n_neighbors": 3}
     with pytest.raises(ValueError, match="n_neighbors=1000"):
         spdsl.tune(nearest, {"n_neighbors": [1000, 2000]}, X, y, n_folds=3)
+
+
+def test_long_ranges_are_searched_in_two_rounds():
+    asked = []
+
+    class Peak:
+        def __call__(self, points):
+            asked.extend(p["degree"] for p in points)
+            return np.array([[-abs(p["degree"] - 24) - abs(np.log10(p["penalty"]) + 2) for p in points]])
+
+    params, _ = _search(Peak(), spdsl.METHODS["LEK-poly"].grid)
+    assert params == {"degree": 24, "penalty": 1e-2}
+    assert len(asked) < 100
+    assert {1, 50} <= set(asked)
 
 
 def test_same_splits_reproducible_and_parallel(small):

@@ -67,17 +67,24 @@ def test_max_iter_is_reported_not_hidden():
     assert result.gaps.max() > 1e-14
 
 
+def quickest(function):
+    """What it returns, and the processor seconds of the better of two runs: other work does not count."""
+    seconds = []
+    for _ in range(2):
+        began = time.process_time()
+        value = function()
+        seconds.append(time.process_time() - began)
+    return value, min(seconds)
+
+
 def test_coding_500_takes_less_time_than_their_stein_kernel():
     rng = np.random.default_rng(6)
     frames = rng.standard_normal((1000, 30, 60)) * (1 + np.arange(30)[:, None] / 10)
     X = frames @ frames.mT / 60
-    began = time.perf_counter()
-    S = spdsl.pairwise_sqdist(X[500:], X[:500], metric="stein")
-    kernel_seconds = time.perf_counter() - began
+    S, kernel_seconds = quickest(lambda: spdsl.pairwise_sqdist(X[500:], X[:500], metric="stein"))
     beta = 1 / S.mean()
     K = np.exp(-beta * spdsl.pairwise_sqdist(X[:500], metric="stein"))
     C = np.exp(-beta * S).T
-    began = time.perf_counter()
-    result = lasso_gram(K, C, np.ones(500), 0.01)
-    assert time.perf_counter() - began < kernel_seconds
+    result, coding_seconds = quickest(lambda: lasso_gram(K, C, np.ones(500), 0.01))
+    assert coding_seconds < kernel_seconds
     assert result.gaps.max() <= 1e-6

@@ -77,7 +77,7 @@ def test_closed_form_is_exact_for_rank_one():
     assert np.isclose(xi, xi_exact)
 
 
-def test_settled_multipliers_meet_every_constraint(small):
+def test_multipliers_settle_and_the_metric_stays_definite(small):
     X, y = small
     model = spdsl.LEML(eta=0.5, tol=1e-6, max_iter=300, max_pairs=40, random_state=0).fit(X[::2], y[::2])
     assert model.status_ == "converged"

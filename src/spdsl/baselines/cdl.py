@@ -101,7 +101,9 @@ def kernel_pls(K: np.ndarray, Y: np.ndarray, n_components: int) -> np.ndarray:
         T.append(t)
         U.append(u)
         along = residual @ t
-        residual = residual - np.outer(t, along) - np.outer(along, t) + (t @ along) * np.outer(t, t)
+        along -= (t @ along) / 2 * t
+        residual -= np.outer(t, along)
+        residual -= np.outer(along, t)
         target = target - np.outer(t, t @ target)
     scores, weights = np.stack(T, axis=1), np.stack(U, axis=1)
     return weights @ np.linalg.solve(scores.T @ K @ weights, scores.T @ Y)

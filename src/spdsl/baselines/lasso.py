@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from spdsl.arrays import one_blas_thread
+
 FIRST_CHECK = 12  # iterations before the first look at the gaps; the next ones come after 1.5 times as many
 RELAXATION = 1.7  # over-relaxation, the customary 1.5 to 1.8 of the alternating direction method
 EXCHANGES = 4  # active-set steps of one polish: nearly all columns that settle at all do so within four
+POLISH_COST = 1  # one exchange may take as many operations as this many iterations: dense sets are left to iterate
 TINY = np.finfo(float).tiny
 
 
@@ -85,10 +88,9 @@ def lasso_gram(
     work = _Columns(C, np.asarray(sqnorm, dtype=float), penalty, codes, dual).keep(index)
     done, until = 0, FIRST_CHECK
     while len(index) and done < max_iter:
-        signs = np.sign(work.Z)
         _iterate(inverse, rho, work, min(until, max_iter) - done)
         done, until = min(until, max_iter), until + until // 2
-        found, gap = _best(K, work, tol, stable=np.all(signs == np.sign(work.Z), axis=0))
+        found, gap = _best(K, work, tol)
         codes[:, index], gaps[index] = found, gap
         is_open = gap > tol * work.sqnorm
         index, work = index[is_open], work.keep(is_open)
@@ -129,26 +131,32 @@ def _iterate(inverse: np.ndarray, rho: float, work: _Columns, count: int) -> Non
         work.Z = H - work.U
 
 
-def _best(K: np.ndarray, work: _Columns, tol: float, *, stable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _best(K: np.ndarray, work: _Columns, tol: float) -> tuple[np.ndarray, np.ndarray]:
     """Codes of the open columns, polished where that lowers the gap, and their gaps."""
     codes = work.Z.copy()
     gap = duality_gap(K, work.C, work.sqnorm, work.penalty, codes)
-    # a dense active set costs as much as many iterations: worth a solve only once its signs have settled
-    small = np.count_nonzero(codes, axis=0) <= len(K) // 4
-    todo = np.flatnonzero((gap > tol * work.sqnorm) & (small | stable))
+    todo = np.flatnonzero(gap > tol * work.sqnorm)
     signs = np.sign(codes)
     for _ in range(EXCHANGES):
+        todo = _affordable(todo, signs)
         if not len(todo):
             break
         C, penalty = work.C[:, todo], work.penalty[todo]
-        A = _solve_active(K, C, penalty, signs[:, todo])
+        with one_blas_thread:
+            A = _solve_active(K, C, penalty, signs[:, todo])
         polished = duality_gap(K, C, work.sqnorm[todo], penalty, A)
         better = polished < gap[todo]
         codes[:, todo[better]], gap[todo[better]] = A[:, better], polished[better]
         signs[:, todo] = _exchange(K, C, penalty, A, signs[:, todo])
-        still = (polished > tol * work.sqnorm[todo]) & (np.count_nonzero(signs[:, todo], axis=0) <= len(K) // 4)
-        todo = todo[still]
+        todo = todo[polished > tol * work.sqnorm[todo]]
     return codes, gap
+
+
+def _affordable(todo: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    """The columns with the smallest active sets, as many as can be solved for in the time of a few iterations."""
+    cost = np.count_nonzero(signs[:, todo], axis=0).astype(float) ** 3 / 3
+    order = np.argsort(cost, kind="stable")
+    return todo[order[np.cumsum(cost[order]) <= POLISH_COST * 2 * len(signs) ** 2 * len(todo)]]
 
 
 def _solve_active(K: np.ndarray, C: np.ndarray, penalty: np.ndarray, signs: np.ndarray) -> np.ndarray:

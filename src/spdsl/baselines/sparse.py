@@ -23,7 +23,7 @@ class KernelSparseCoder(PairwiseClassifier):
     pair's value is and how the kernel follows from it.
     """
 
-    tuning_params: ClassVar[dict[str, Any]] = {"tol": 1e-4, "max_iter": 200}
+    tuning_params: ClassVar[dict[str, Any]] = {"tol": 1e-3, "max_iter": 60}
 
     penalty: float
     normalize: bool

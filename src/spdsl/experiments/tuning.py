@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from spdsl.experiments.splits import Split, make_folds
+
+Scores = Callable[[list[dict[str, Any]]], np.ndarray]
+LONG = 12  # a range of more values than this is searched in two rounds
+COARSE, FINE = 10, 6
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ def tune(
 
     Estimators with `prepare` and `validate` compute what the matrices alone determine (logarithms, divergences) once
     for all folds and grid points, and share kernels and codes between points. Ties go to the first point of the grid.
+    A long range (more than 12 values) is searched in two rounds: about ten values spread evenly in ratio, then those
+    between the neighbours of the best.
 
     Parameters
     ----------
@@ -52,47 +58,87 @@ def tune(
     -------
     Tuned
     """
+    y = np.asarray(y)
     from sklearn.model_selection import ParameterGrid  # not above: it slows `import spdsl` down
 
-    points = list(ParameterGrid(dict(grid)))
-    y = np.asarray(y)
-    if len(points) == 1:
-        return Tuned(points[0], float("nan"), 0)
+    if len(ParameterGrid(dict(grid))) == 1:
+        return Tuned(next(iter(ParameterGrid(dict(grid)))), float("nan"), 0)
     folds = make_folds(y, n_folds, random_state)
     with warnings.catch_warnings():
         # a search passes through poor points on its way; the final fit speaks for itself
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UserWarning)
-        run = _shared_scores if hasattr(estimator, "validate") else _plain_scores
-        scores = run(estimator, points, X, y, folds)
-    mean = scores.mean(axis=0)
+        make = _shared_scores if hasattr(estimator, "validate") else _plain_scores
+        params, score = _search(make(estimator, X, y, folds), grid)
+    return Tuned(params, score, len(folds))
+
+
+def _search(scores: Scores, grid: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], float]:
+    """The best point and its mean accuracy, in two rounds where a range is long."""
+    coarse = {name: _spread(values, COARSE) for name, values in grid.items()}
+    best, score = _best_point(scores, coarse)
+    fine = dict(coarse)
+    for name in (name for name in grid if len(coarse[name]) < len(grid[name])):
+        full, near = list(grid[name]), coarse[name].index(best[name])
+        low = full.index(coarse[name][max(near - 1, 0)])
+        high = full.index(coarse[name][min(near + 1, len(coarse[name]) - 1)])
+        between = [value for value in full[low : high + 1] if value not in coarse[name]]
+        fine[name] = _spread(between, FINE) or [best[name]]
+    if fine == coarse:
+        return best, score
+    other, other_score = _best_point(scores, fine)
+    return (other, other_score) if other_score > score else (best, score)
+
+
+def _best_point(scores: Scores, grid: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], float]:
+    """The first of the points with the highest mean accuracy."""
+    from sklearn.model_selection import ParameterGrid
+
+    points = list(ParameterGrid(dict(grid)))
+    mean = scores(points).mean(axis=0)
     best = int(np.nanargmax(mean))
-    return Tuned(points[best], float(mean[best]), len(folds))
+    return points[best], float(mean[best])
 
 
-def _shared_scores(
-    estimator: Any, points: list[dict[str, Any]], X: Any, y: np.ndarray, folds: list[Split]
-) -> np.ndarray:
-    """Accuracies (fold, point), with shared preparation."""
-    cheap = {key: value for key, value in estimator.tuning_params.items() if key not in points[0]}
-    model = clone(estimator).set_params(**cheap)
-    prepared = model.prepare(X)
-    return np.array([model.validate(prepared, y, train, test, points) for train, test in folds])
+def _spread(values: Sequence[Any], count: int) -> list[Any]:
+    """All of a short range; of a long one about `count` values, ends included, evenly in the ratio of their places."""
+    if len(values) <= LONG:
+        return list(values)
+    places = np.unique(np.geomspace(1, len(values), count).round().astype(int)) - 1
+    return [values[k] for k in places]
 
 
-def _plain_scores(
-    estimator: Any, points: list[dict[str, Any]], X: Any, y: np.ndarray, folds: list[Split]
-) -> np.ndarray:
-    """Accuracies (fold, point) by a fit each; a point that fails anywhere is out, and all failing is an error."""
-    scores = np.full((len(folds), len(points)), np.nan)
-    failure: Exception | None = None
-    for p, point in enumerate(points):
-        try:
-            for f, (train, test) in enumerate(folds):
-                scores[f, p] = clone(estimator).set_params(**point).fit(X[train], y[train]).score(X[test], y[test])
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            failure = failure or error
-            scores[:, p] = np.nan
-    if failure is not None and np.all(np.isnan(scores)):
-        raise failure
+def _shared_scores(estimator: Any, X: Any, y: np.ndarray, folds: list[Split]) -> Scores:
+    """A function from points to accuracies (fold, point), with shared preparation."""
+    prepared: Any = None
+
+    def scores(points: list[dict[str, Any]]) -> np.ndarray:
+        nonlocal prepared
+        cheap = {key: value for key, value in estimator.tuning_params.items() if key not in points[0]}
+        model = clone(estimator).set_params(**cheap)
+        prepared = model.prepare(X) if prepared is None else prepared
+        model.n_features_in_ = X.shape[-1]
+        return np.array([model.validate(prepared, y, train, test, points) for train, test in folds])
+
+    return scores
+
+
+def _plain_scores(estimator: Any, X: Any, y: np.ndarray, folds: list[Split]) -> Scores:
+    """The same by a fit each; a point that fails anywhere is out, and all failing is an error."""
+
+    def scores(points: list[dict[str, Any]]) -> np.ndarray:
+        found = np.full((len(folds), len(points)), np.nan)
+        failure: Exception | None = None
+        for p, point in enumerate(points):
+            try:
+                for f, (train, test) in enumerate(folds):
+                    model = clone(estimator).set_params(**point).fit(X[train], y[train])
+                    found[f, p] = model.score(X[test], y[test])
+            except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+                failure = failure or error
+                found[:, p] = np.nan
+        if failure is not None and np.all(np.isnan(found)):
+            raise failure
+        return found
+
     return scores
