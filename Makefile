@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-torch lint format bench clean
+.PHONY: demo test test-torch lint format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m spdsl.demo

@@ -16,7 +16,8 @@ from spdsl.datasets import load_digit_sets
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_python_of_the_readme_runs(capsys):
+def test_the_python_of_the_readme_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # it writes a file
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     assert len(blocks) >= 2
     scope = {}
@@ -59,8 +60,17 @@ def test_the_example_draws_its_figure(tmp_path):
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("script", ["iteration.py", "pymanopt_peer.py"])
+@pytest.mark.parametrize("script", ["iteration.py", "pymanopt_peer.py", "coding.py"])
 def test_benchmarks_run_at_a_tiny_size(script):
     command = [sys.executable, str(ROOT / "benchmarks" / script), "--tiny"]
     out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert "passes" in out.stdout
+    assert len(out.stdout.splitlines()) >= 3
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text()):
+        if "://" not in target:
+            assert ((ROOT / page).parent / target).exists(), target
