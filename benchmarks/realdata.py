@@ -67,8 +67,8 @@ def load_eth80() -> tuple[np.ndarray, np.ndarray]:
 
 
 def load_kth_tips() -> tuple[np.ndarray, np.ndarray]:
-    """Textures as 128 x 128 covariances of dense SIFT descriptors, at the images' own 200 x 200 pixels; cached."""
-    X, y, _ = load_image_folder(folder() / "kth_tips", recipe="materials", size=200, jobs=2)
+    """Textures as 128 x 128 covariances of dense SIFT descriptors by the paper's recipe; cached."""
+    X, y, _ = load_image_folder(folder() / "kth_tips", recipe="materials", jobs=2)
     return X, y
 
 
