@@ -80,7 +80,7 @@ def main() -> None:
     else:
         X, y = make(*((12, 20) if tiny else (40, 401)))
         source = "random covariances"
-    m, iterations = (5, 20) if tiny else (40, 50)
+    m, iterations = (5, 20) if tiny else (40, 100)
     print(f"{source}: {X.shape[0]} matrices of {X.shape[1]} x {X.shape[1]}, m = {m}, {iterations} iterations")
     print(
         f"{'metric':8}{'solver':10}{'final cost':>14}{'iterations':>12}{'evaluations':>13}{'passes over X':>15}{'seconds':>9}"
