@@ -23,7 +23,7 @@ from spdsl.datasets import (
     load_video_folder,
     load_ytc,
 )
-from spdsl.features import FeatureError, motion_covariance
+from spdsl.features import FeatureError, Recipe, motion_covariance
 
 
 def image_folder(root: Path, classes: int = 2, each: int = 4) -> Path:
@@ -268,6 +268,33 @@ def test_damaged_cache_is_built_again(tmp_path):
     np.testing.assert_array_equal(load_mocap_folder(tmp_path / "m", cache=tmp_path / "c").X, expected)
     stack.unlink()
     np.testing.assert_array_equal(load_mocap_folder(tmp_path / "m", cache=tmp_path / "c").X, expected)
+
+
+@pytest.mark.parametrize("failure", [MemoryError(), PermissionError(13, "denied"), RuntimeError("crashed")])
+def test_failures_that_are_not_the_files_fault_are_tried_again(tmp_path, monkeypatch, failure):
+    clips = [write_pair(tmp_path / "m" / "walk", name=f"HDM_xx_w{k}") for k in range(2)]
+    (tmp_path / "m" / "walk" / "HDM_xx_bad.amc").write_text("nonsense")
+    usual, tried = Recipe.__call__, []
+
+    def fails(self, path):
+        tried.append(path.name)
+        if path == clips[1]:
+            try:
+                raise failure
+            except OSError as error:
+                raise FeatureError(f"{path}: cannot be read") from error
+        return usual(self, path)
+
+    with monkeypatch.context() as patch, pytest.warns(SkippedFilesWarning, match="2 of 3 files"):
+        patch.setattr(Recipe, "__call__", fails)
+        assert len(load_mocap_folder(tmp_path / "m").X) == 1
+    with pytest.warns(SkippedFilesWarning, match="1 of 3 files"):
+        assert len(load_mocap_folder(tmp_path / "m").X) == 2
+    monkeypatch.setattr(Recipe, "__call__", fails)
+    tried.clear()
+    with pytest.warns(SkippedFilesWarning, match="1 of 3 files"):
+        load_mocap_folder(tmp_path / "m")
+    assert not tried  # what is wrong with the content stays known
 
 
 def test_loaded_stack_can_be_changed_without_touching_the_cache(tmp_path):

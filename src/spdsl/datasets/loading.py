@@ -207,7 +207,10 @@ def _build(
     errors: Errors,
     progress: Progress | None,
 ) -> None:
-    """Extract what is not there yet, stack it, write stack and index."""
+    """Extract what is not there yet, stack it, write stack and index.
+
+    A failure that is not the fault of a file's content stays out of the index, so that the next load tries again.
+    """
     store = place / "parts"
     old, X = _read(place)
     if old is not None:
@@ -220,7 +223,7 @@ def _build(
         counts = write_stack(file, good)
     index = {
         "recipe": recipe.text(),
-        "parts": [outcome.part.name for outcome in outcomes],
+        "parts": [outcome.part.name for outcome in outcomes if outcome.lasting or not outcome.error],
         "used": [outcome.part.name for outcome in good],
         "files": [outcome.sample.as_posix() for outcome in good],
         "counts": counts,
