@@ -163,6 +163,22 @@ def test_a_file_that_crashes_its_worker_is_named_and_the_rest_go_on(tmp_path):
     assert not any(outcomes.values())
 
 
+def test_a_script_without_guard_is_told_so_and_no_file_is_blamed(tmp_path):
+    root = motion_folder(tmp_path / "data", 4)
+    script = tmp_path / "script.py"
+    load = f"load_mocap_folder({str(root)!r}, cache={str(tmp_path / 'cache')!r}, jobs=2)"
+    script.write_text(f"from spdsl.datasets import load_mocap_folder\nprint(len({load}.X))\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.rstrip().endswith("put the call under `if __name__ == '__main__':`, or use jobs=1")
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    script.write_text(
+        f"from spdsl.datasets import load_mocap_folder\nif __name__ == '__main__':\n    print(len({load}.X))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "4", done.stderr
+
+
 BLOCK = """
 import sys
 class Block:

@@ -65,7 +65,7 @@ def extract(
     store : str or Path
         Folder for the results, one file a sample.
     jobs : int
-        Worker processes; 1 works in this process.
+        Worker processes; 1 works in this process. A script that asks for more needs `if __name__ == "__main__":`.
     progress : callable, optional
         Called with `(outcome, done, total)` after each sample.
 
@@ -168,9 +168,12 @@ def _run_pool(tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
     waiting = list(reversed(tasks))
     suspects: list[Task] = []
     while waiting:
+        started = False
         running: dict[Future[Outcome], Task] = {}
         with _pool(jobs) as pool:
             try:
+                pool.submit(_nothing).result()
+                started = True
                 while waiting or running:
                     while (
                         waiting and len(running) < 2 * jobs
@@ -181,6 +184,11 @@ def _run_pool(tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
                         yield future.result()
                         del running[future]
             except BrokenProcessPool:
+                if not started:  # the workers die before they see a file, so no file is to blame
+                    raise RuntimeError(
+                        "the worker processes do not start, most often because the script that asks for them is run "
+                        "again in each: put the call under `if __name__ == '__main__':`, or use jobs=1"
+                    ) from None
                 suspects += running.values()
     for task in suspects:
         with _pool(1) as pool:
@@ -191,6 +199,10 @@ def _run_pool(tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
                 yield Outcome(
                     sample, part, error=f"{root / sample}: reading it crashed the process; the file may be damaged"
                 )
+
+
+def _nothing() -> None:
+    """What a worker does first, to show that it has started."""
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
