@@ -285,9 +285,10 @@ def test_failures_that_are_not_the_files_fault_are_tried_again(tmp_path, monkeyp
                 raise FeatureError(f"{path}: cannot be read") from error
         return usual(self, path)
 
-    with monkeypatch.context() as patch, pytest.warns(SkippedFilesWarning, match="2 of 3 files"):
+    with monkeypatch.context() as patch:
         patch.setattr(Recipe, "__call__", fails)
-        assert len(load_mocap_folder(tmp_path / "m").X) == 1
+        with pytest.warns(SkippedFilesWarning, match="2 of 3 files"):
+            assert len(load_mocap_folder(tmp_path / "m").X) == 1
     with pytest.warns(SkippedFilesWarning, match="1 of 3 files"):
         assert len(load_mocap_folder(tmp_path / "m").X) == 2
     monkeypatch.setattr(Recipe, "__call__", fails)
