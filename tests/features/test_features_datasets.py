@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -296,6 +298,27 @@ def test_failures_that_are_not_the_files_fault_are_tried_again(tmp_path, monkeyp
     with pytest.warns(SkippedFilesWarning, match="1 of 3 files"):
         load_mocap_folder(tmp_path / "m")
     assert not tried  # what is wrong with the content stays known
+
+
+def test_first_loads_at_the_same_time(tmp_path):
+    (tmp_path / "data" / "walk").mkdir(parents=True)
+    for k in range(60):
+        np.save(tmp_path / "data" / "walk" / f"{k}.npy", np.random.default_rng(k).normal(size=(50, 31, 3)))
+    go = tmp_path / "go"
+    script = (
+        "import os, sys, time\nfrom spdsl.datasets import load_mocap_folder\nprint('ready', flush=True)\n"
+        "while not os.path.exists(sys.argv[3]): time.sleep(0.001)\nfresh = []\n"
+        "watch = lambda o, *_: fresh.append(o.fresh)\n"
+        "print(len(load_mocap_folder(sys.argv[1], cache=sys.argv[2], progress=watch).X), len(fresh))"
+    )
+    command = [sys.executable, "-W", "error", "-c", script, tmp_path / "data", tmp_path / "cache", go]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    go.touch()
+    printed = sorted(process.communicate(timeout=60)[0].strip() for process in processes)
+    assert printed == ["60 0", "60 0", "60 60"]
 
 
 def test_loaded_stack_can_be_changed_without_touching_the_cache(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import os
 import tempfile
 from collections.abc import Iterator
@@ -82,6 +83,31 @@ def written_whole(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process works in `folder`, which is made if need be; a process that dies lets go of it.
+
+    Where the system or the disk knows no locks on folders (Windows, some network disks), nobody waits. Nor does a worker
+    that is still importing the script: its parent may hold the lock, and waits for it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = None
+    try:
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            raise OSError("importing")
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except (ImportError, OSError):
+        pass
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def _umask() -> int:

@@ -23,7 +23,7 @@ from spdsl.datasets.extraction import (
     restore_parts,
     write_stack,
 )
-from spdsl.datasets.files import INDEX, find_samples, fingerprint, written_whole
+from spdsl.datasets.files import INDEX, alone_in, find_samples, fingerprint, written_whole
 from spdsl.datasets.protocol import Protocol
 from spdsl.features.errors import FeatureError
 from spdsl.features.recipes import Recipe
@@ -119,8 +119,11 @@ def load_folder(
     with _place(cache, folder, recipe) as place:
         index, X = _read(place)
         if index is None or index["parts"] != list(names.values()):
-            _build(place, folder, list(names), recipe, jobs, errors, progress)
-            index, X = _read(place)
+            with alone_in(place):
+                index, X = _read(place)  # again: another process may have built it while this one waited
+                if index is None or index["parts"] != list(names.values()):
+                    _build(place, folder, list(names), recipe, jobs, errors, progress)
+                    index, X = _read(place)
         assert index is not None
         X = np.array(X) if cache is False else X  # a temporary folder is about to go
     skipped |= index["skipped"]
