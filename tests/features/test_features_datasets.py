@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ from spdsl.datasets import (
     load_uiuc,
     load_video_folder,
     load_ytc,
+    loading,
 )
 from spdsl.features import FeatureError, Recipe, motion_covariance
 
@@ -39,7 +41,8 @@ def image_folder(root: Path, classes: int = 2, each: int = 4) -> Path:
 
 
 def files_under(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+    """Names of the files below a folder, the digest of a stack left out."""
+    return sorted(re.sub("^stack-[0-9a-f]+", "stack", path.name) for path in folder.rglob("*") if path.is_file())
 
 
 # ---------------------------------------------------------------------------------------------------------- protocol
@@ -265,7 +268,7 @@ def test_damaged_cache_is_built_again(tmp_path):
     (index,) = (tmp_path / "c").rglob("spdsl-index.json")
     index.write_text("{")
     np.testing.assert_array_equal(load_mocap_folder(tmp_path / "m", cache=tmp_path / "c").X, expected)
-    (stack,) = (tmp_path / "c").rglob("stack.npy")
+    (stack,) = (tmp_path / "c").rglob("stack-*.npy")
     stack.write_bytes(stack.read_bytes()[:100])
     np.testing.assert_array_equal(load_mocap_folder(tmp_path / "m", cache=tmp_path / "c").X, expected)
     stack.unlink()
@@ -298,6 +301,31 @@ def test_failures_that_are_not_the_files_fault_are_tried_again(tmp_path, monkeyp
     with pytest.warns(SkippedFilesWarning, match="1 of 3 files"):
         load_mocap_folder(tmp_path / "m")
     assert not tried  # what is wrong with the content stays known
+
+
+def test_killed_between_stack_and_index(tmp_path, monkeypatch):
+    root, cache = tmp_path / "m", tmp_path / "cache"
+    clips = [write_pair(root / "walk", frames=9 + k, name=f"HDM_xx_w{k}") for k in range(2)]
+    load_mocap_folder(root, cache=cache)
+    before = clips[0].read_bytes(), clips[0].stat()
+    clips[0].write_bytes(before[0].replace(b"leg 1 ", b"leg 1.5 "))
+    written_whole = loading.written_whole
+
+    def killed(path, **options):
+        if path.name == loading.INDEX:
+            raise KeyboardInterrupt
+        return written_whole(path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loading, "written_whole", killed)
+        with pytest.raises(KeyboardInterrupt):
+            load_mocap_folder(root, cache=cache)
+    clips[0].write_bytes(before[0])  # the old index fits again, and must not meet the new stack
+    os.utime(clips[0], ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
+    np.testing.assert_array_equal(load_mocap_folder(root, cache=cache).X[0], motion_covariance(clips[0]))
+    write_pair(root / "walk", name="HDM_xx_w2")
+    assert len(load_mocap_folder(root, cache=cache).X) == 3
+    assert files_under(cache) == ["spdsl-index.json", "stack.npy"]
 
 
 def test_first_loads_at_the_same_time(tmp_path):
