@@ -146,3 +146,17 @@ def test_little_spread_is_kept():
     np.testing.assert_allclose(set_covariance(1e6 + rows), set_covariance(rows), rtol=1e-6)
     beside = np.column_stack([rows[:, 0], np.full(50, 2.0**60)])  # a large constant beside it does not hide it
     assert set_covariance(beside, ridge=0)[0, 0] > 0.5
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_list_of_arrays_is_one_of_chunks(samples, kind):
+    expected = set_covariance(samples)
+    for cuts in ([3, 7], 2):  # of unequal and of equal length
+        chunks = kind(np.split(samples[: len(samples) // 2 * 2], cuts))
+        whole = set_covariance(np.concatenate(chunks))
+        np.testing.assert_allclose(set_covariance(chunks), whole, rtol=1e-10, atol=1e-12)
+        for shrinkage in ("oas", "ledoit_wolf"):
+            whole = set_covariance(np.concatenate(chunks), shrinkage=shrinkage)
+            np.testing.assert_allclose(set_covariance(chunks, shrinkage=shrinkage), whole, rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(set_covariance(kind(samples)), expected)
+    np.testing.assert_array_equal(set_covariance(samples.tolist()), expected)

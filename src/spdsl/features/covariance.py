@@ -93,7 +93,8 @@ def set_covariance(
     Parameters
     ----------
     samples : ndarray (n, ...) or iterable of such chunks
-        One sample a row (an image is flattened). An iterable is read once, chunk by chunk, in constant memory.
+        One sample a row (an image is flattened). An iterable is read once, chunk by chunk, in constant memory; a list
+        or tuple of arrays (n, d) is such an iterable, so images of one set come as one array (n, height, width).
     embedding : {"covariance", "augmented", "gaussian"}
         What to return: `S` (d, d); the paper's `[[S + m m', m], [m', 1]]` (d + 1, d + 1); or that matrix times
         `det(S)^(-1/(d+1))`, the embedding of the Gaussian N(m, S), which has determinant one.
@@ -156,7 +157,7 @@ def _as_rows(samples: np.ndarray) -> np.ndarray:
 
 def _chunks(samples: np.ndarray | Iterable[np.ndarray], rows: int = 4096) -> Iterator[np.ndarray]:
     """Slices of an array (so that its float64 copy stays small), or the chunks of an iterable."""
-    if hasattr(samples, "__array__") or isinstance(samples, (list, tuple)):
+    if _is_array(samples):
         array = np.asarray(samples)
         if array.ndim < 2:
             _as_rows(array)
@@ -165,12 +166,21 @@ def _chunks(samples: np.ndarray | Iterable[np.ndarray], rows: int = 4096) -> Ite
         yield from samples
 
 
+def _is_array(samples: np.ndarray | Iterable[np.ndarray]) -> bool:
+    """Whether these are the samples themselves: an array, or a list of rows; a list of (n, d) arrays is one of chunks."""
+    if isinstance(samples, (list, tuple)):
+        return not any(getattr(chunk, "ndim", 0) >= 2 for chunk in samples)
+    return hasattr(samples, "__array__")
+
+
 def _shrunk(samples: np.ndarray | Iterable[np.ndarray], shrinkage: str) -> np.ndarray:
     from sklearn.covariance import ledoit_wolf, oas
 
     estimators = {"ledoit_wolf": ledoit_wolf, "oas": oas}
     if shrinkage not in estimators:
         raise ValueError(f"shrinkage={shrinkage!r}: choose from {', '.join(estimators)}")
-    if not hasattr(samples, "__array__") and not isinstance(samples, (list, tuple)):
+    if isinstance(samples, (list, tuple)) and not _is_array(samples):
+        samples = np.concatenate([_as_rows(chunk) for chunk in samples])
+    if not _is_array(samples):
         raise FeatureError(f"shrinkage={shrinkage!r} needs all samples at once: pass an array, not an iterable")
     return estimators[shrinkage](_as_rows(np.asarray(samples)))[0]
