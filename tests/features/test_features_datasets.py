@@ -196,6 +196,16 @@ def test_link_loops_end(tmp_path):
     assert len(load_image_folder(root, size=80).X) == 8
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipes_are_left_out_and_not_waited_for(tmp_path):
+    write_pair(tmp_path / "m" / "walk")
+    os.mkfifo(tmp_path / "m" / "walk" / "pipe.csv")
+    assert len(load_mocap_folder(tmp_path / "m").X) == 1
+    write_frames(tmp_path / "v" / "anna" / "clip", [True] * 11)
+    os.mkfifo(tmp_path / "v" / "anna" / "clip" / "pipe.png")
+    assert len(load_video_folder(tmp_path / "v", size=6).X) == 1
+
+
 def test_ten_thousand_files(tmp_path):
     walk = tmp_path / "data" / "walk"
     walk.mkdir(parents=True)

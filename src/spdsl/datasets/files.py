@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from spdsl.features.images import IMAGE_SUFFIXES, frame_files, natural_key
+from spdsl.features.images import IMAGE_SUFFIXES, frame_files, natural_key, readable_kind
 from spdsl.features.recipes import Recipe
 
 INDEX = "spdsl-index.json"  # names a folder as one of our caches
@@ -21,13 +21,13 @@ def find_samples(folder: str | Path, recipe: Recipe) -> list[Path]:
     """Every sample under `folder` that the recipe takes, relative to it, in natural order of name.
 
     Links are followed, each folder once, so that a link to a folder above ends instead of running in circles. Hidden
-    files are left out. For clips, a folder that directly holds images is one sample.
+    files are left out, and so are pipes, sockets and devices. For clips, a folder that directly holds images is one sample.
     """
     root = Path(folder)
     found: list[Path] = []
     for at, folders, files in _walk(root):
         names = [name for name in files if Path(name).suffix.lower() in recipe.suffixes]
-        found += [at / name for name in names]
+        found += [at / name for name in names if readable_kind(at / name)]
         if recipe.folders and at != root and any(Path(name).suffix.lower() in IMAGE_SUFFIXES for name in files):
             found.append(at)
         folders.sort()
