@@ -13,6 +13,7 @@ import pytest
 from acclaim import write_pair
 from clips import write_video
 
+from spdsl.datasets.exporting import export_stack
 from spdsl.datasets.extraction import _run_pool
 from spdsl.features import Recipe
 
@@ -130,6 +131,14 @@ def test_faces_materials_and_signals(tmp_path):
     saved = np.load(tmp_path / "s.npz")
     assert saved["X"].shape == (4, 3, 3)
     assert saved["files"].tolist() == ["rest/x.npy"] * 4
+
+
+def test_the_report_of_a_run_is_no_input_of_the_next(tmp_path):
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).normal(size=(3, 100)))
+    for output in (tmp_path / "out.npz", tmp_path / "out.npz", tmp_path / "other.npz"):
+        done = export_stack(tmp_path, output, Recipe("signals"), labels="none")
+        assert (done.files, done.skipped) == (1, {})
+        assert done.report.exists()
 
 
 def test_wrong_use_is_explained(tmp_path):

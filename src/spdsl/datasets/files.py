@@ -15,13 +15,15 @@ from spdsl.features.images import IMAGE_SUFFIXES, frame_files, natural_key, read
 from spdsl.features.recipes import Recipe
 
 INDEX = "spdsl-index.json"  # names a folder as one of our caches
+REPORT = ".report.csv"  # follows the name of an .npz file in that of its report
 
 
 def find_samples(folder: str | Path, recipe: Recipe) -> list[Path]:
     """Every sample under `folder` that the recipe takes, relative to it, in natural order of name.
 
     Links are followed, each folder once, so that a link to a folder above ends instead of running in circles. Hidden
-    files are left out, and so are pipes, sockets and devices. For clips, a folder that directly holds images is one sample.
+    files are left out, and so are our own reports, pipes, sockets and devices. For clips, a folder that directly holds
+    images is one sample.
     """
     root = Path(folder)
     found: list[Path] = []
@@ -47,7 +49,11 @@ def _walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]
-        yield Path(at), folders, [name for name in files if not name.startswith(".")]
+        yield (
+            Path(at),
+            folders,
+            [name for name in files if not name.startswith(".") and not name.endswith(f".npz{REPORT}")],
+        )
 
 
 def fingerprint(root: Path, sample: Path, recipe: Recipe) -> str:
