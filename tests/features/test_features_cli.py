@@ -13,6 +13,7 @@ import pytest
 from acclaim import write_pair
 from clips import write_video
 
+from spdsl.datasets.exporting import export_stack
 from spdsl.datasets.extraction import _run_pool
 from spdsl.features import Recipe
 
@@ -132,6 +133,14 @@ def test_faces_materials_and_signals(tmp_path):
     assert saved["files"].tolist() == ["rest/x.npy"] * 4
 
 
+def test_the_report_of_a_run_is_no_input_of_the_next(tmp_path):
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).normal(size=(3, 100)))
+    for output in (tmp_path / "out.npz", tmp_path / "out.npz", tmp_path / "other.npz"):
+        done = export_stack(tmp_path, output, Recipe("signals"), labels="none")
+        assert (done.files, done.skipped) == (1, {})
+        assert done.report.exists()
+
+
 def test_wrong_use_is_explained(tmp_path):
     gone = spdsl("features", "motion", tmp_path / "gone", "-o", tmp_path / "a.npz")
     assert gone.returncode == 1
@@ -161,6 +170,22 @@ def test_a_file_that_crashes_its_worker_is_named_and_the_rest_go_on(tmp_path):
     assert set(outcomes) == {"a", "b", "c", "d", "deadly"}
     assert "crashed the process" in outcomes.pop("deadly")
     assert not any(outcomes.values())
+
+
+def test_a_script_without_guard_is_told_so_and_no_file_is_blamed(tmp_path):
+    root = motion_folder(tmp_path / "data", 4)
+    script = tmp_path / "script.py"
+    load = f"load_mocap_folder({str(root)!r}, cache={str(tmp_path / 'cache')!r}, jobs=2)"
+    script.write_text(f"from spdsl.datasets import load_mocap_folder\nprint(len({load}.X))\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.rstrip().endswith("put the call under `if __name__ == '__main__':`, or use jobs=1")
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    script.write_text(
+        f"from spdsl.datasets import load_mocap_folder\nif __name__ == '__main__':\n    print(len({load}.X))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "4", done.stderr
 
 
 BLOCK = """

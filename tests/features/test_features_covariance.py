@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf, oas
 
-from spdsl.features import FeatureError, StreamingCovariance, embed_gaussian, set_covariance
+from spdsl.features import (
+    FeatureError,
+    StreamingCovariance,
+    embed_gaussian,
+    joint_covariance,
+    set_covariance,
+    signal_covariance,
+)
 
 
 @pytest.fixture
@@ -115,3 +122,41 @@ def test_image_sets_separate_objects(data):
     d2 = ((logs**2).sum(1)[:, None] + (logs**2).sum(1)) - 2 * logs @ logs.T
     np.fill_diagonal(d2, np.inf)
     assert (saved["set_label"][d2.argmin(axis=1)] == saved["set_label"]).mean() > 0.85  # leave one out
+
+
+@pytest.mark.parametrize("value", [0.1, 1e-9, 123456.789, -1e8 / 3, 0.0])
+@pytest.mark.parametrize("count", [7, 4099])
+def test_equal_samples_are_refused_whatever_their_size(value, count):
+    samples = np.full((count, 6), value)
+    for form in (samples, iter(np.array_split(samples, 3))):
+        with pytest.raises(FeatureError, match="all samples are equal"):
+            set_covariance(form, embedding="augmented")
+    with pytest.raises(FeatureError, match="all samples are equal"):
+        StreamingCovariance().update(samples).covariance()
+    with pytest.raises(FeatureError, match="all samples are equal"):
+        joint_covariance(samples.reshape(count, 2, 3))
+    for estimator in ("scm", "cov", "lwf", "oas"):
+        with pytest.raises(FeatureError, match="window 1 is constant"):
+            signal_covariance(np.stack([np.arange(6.0 * count).reshape(6, count), samples.T]), estimator=estimator)
+
+
+def test_little_spread_is_kept():
+    rows = np.random.default_rng(0).normal(size=(50, 3))
+    np.testing.assert_allclose(set_covariance(1e-100 * rows), 1e-200 * set_covariance(rows), rtol=1e-9)
+    np.testing.assert_allclose(set_covariance(1e6 + rows), set_covariance(rows), rtol=1e-6)
+    beside = np.column_stack([rows[:, 0], np.full(50, 2.0**60)])  # a large constant beside it does not hide it
+    assert set_covariance(beside, ridge=0)[0, 0] > 0.5
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_list_of_arrays_is_one_of_chunks(samples, kind):
+    expected = set_covariance(samples)
+    for cuts in ([3, 7], 2):  # of unequal and of equal length
+        chunks = kind(np.split(samples[: len(samples) // 2 * 2], cuts))
+        whole = set_covariance(np.concatenate(chunks))
+        np.testing.assert_allclose(set_covariance(chunks), whole, rtol=1e-10, atol=1e-12)
+        for shrinkage in ("oas", "ledoit_wolf"):
+            whole = set_covariance(np.concatenate(chunks), shrinkage=shrinkage)
+            np.testing.assert_allclose(set_covariance(chunks, shrinkage=shrinkage), whole, rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(set_covariance(kind(samples)), expected)
+    np.testing.assert_array_equal(set_covariance(samples.tolist()), expected)

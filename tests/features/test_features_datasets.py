@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -22,8 +25,9 @@ from spdsl.datasets import (
     load_uiuc,
     load_video_folder,
     load_ytc,
+    loading,
 )
-from spdsl.features import FeatureError, motion_covariance
+from spdsl.features import FeatureError, Recipe, motion_covariance
 
 
 def image_folder(root: Path, classes: int = 2, each: int = 4) -> Path:
@@ -37,7 +41,8 @@ def image_folder(root: Path, classes: int = 2, each: int = 4) -> Path:
 
 
 def files_under(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+    """Names of the files below a folder, the digest of a stack left out."""
+    return sorted(re.sub("^stack-[0-9a-f]+", "stack", path.name) for path in folder.rglob("*") if path.is_file())
 
 
 # ---------------------------------------------------------------------------------------------------------- protocol
@@ -191,6 +196,16 @@ def test_link_loops_end(tmp_path):
     assert len(load_image_folder(root, size=80).X) == 8
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipes_are_left_out_and_not_waited_for(tmp_path):
+    write_pair(tmp_path / "m" / "walk")
+    os.mkfifo(tmp_path / "m" / "walk" / "pipe.csv")
+    assert len(load_mocap_folder(tmp_path / "m").X) == 1
+    write_frames(tmp_path / "v" / "anna" / "clip", [True] * 11)
+    os.mkfifo(tmp_path / "v" / "anna" / "clip" / "pipe.png")
+    assert len(load_video_folder(tmp_path / "v", size=6).X) == 1
+
+
 def test_ten_thousand_files(tmp_path):
     walk = tmp_path / "data" / "walk"
     walk.mkdir(parents=True)
@@ -263,11 +278,85 @@ def test_damaged_cache_is_built_again(tmp_path):
     (index,) = (tmp_path / "c").rglob("spdsl-index.json")
     index.write_text("{")
     np.testing.assert_array_equal(load_mocap_folder(tmp_path / "m", cache=tmp_path / "c").X, expected)
-    (stack,) = (tmp_path / "c").rglob("stack.npy")
+    (stack,) = (tmp_path / "c").rglob("stack-*.npy")
     stack.write_bytes(stack.read_bytes()[:100])
     np.testing.assert_array_equal(load_mocap_folder(tmp_path / "m", cache=tmp_path / "c").X, expected)
     stack.unlink()
     np.testing.assert_array_equal(load_mocap_folder(tmp_path / "m", cache=tmp_path / "c").X, expected)
+
+
+@pytest.mark.parametrize("failure", [MemoryError(), PermissionError(13, "denied"), RuntimeError("crashed")])
+def test_failures_that_are_not_the_files_fault_are_tried_again(tmp_path, monkeypatch, failure):
+    clips = [write_pair(tmp_path / "m" / "walk", name=f"HDM_xx_w{k}") for k in range(2)]
+    (tmp_path / "m" / "walk" / "HDM_xx_bad.amc").write_text("nonsense")
+    usual, tried = Recipe.__call__, []
+
+    def fails(self, path):
+        tried.append(path.name)
+        if path == clips[1]:
+            try:
+                raise failure
+            except OSError as error:
+                raise FeatureError(f"{path}: cannot be read") from error
+        return usual(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Recipe, "__call__", fails)
+        with pytest.warns(SkippedFilesWarning, match="2 of 3 files"):
+            assert len(load_mocap_folder(tmp_path / "m").X) == 1
+    with pytest.warns(SkippedFilesWarning, match="1 of 3 files"):
+        assert len(load_mocap_folder(tmp_path / "m").X) == 2
+    monkeypatch.setattr(Recipe, "__call__", fails)
+    tried.clear()
+    with pytest.warns(SkippedFilesWarning, match="1 of 3 files"):
+        load_mocap_folder(tmp_path / "m")
+    assert not tried  # what is wrong with the content stays known
+
+
+def test_killed_between_stack_and_index(tmp_path, monkeypatch):
+    root, cache = tmp_path / "m", tmp_path / "cache"
+    clips = [write_pair(root / "walk", frames=9 + k, name=f"HDM_xx_w{k}") for k in range(2)]
+    load_mocap_folder(root, cache=cache)
+    before = clips[0].read_bytes(), clips[0].stat()
+    clips[0].write_bytes(before[0].replace(b"leg 1 ", b"leg 1.5 "))
+    written_whole = loading.written_whole
+
+    def killed(path, **options):
+        if path.name == loading.INDEX:
+            raise KeyboardInterrupt
+        return written_whole(path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loading, "written_whole", killed)
+        with pytest.raises(KeyboardInterrupt):
+            load_mocap_folder(root, cache=cache)
+    clips[0].write_bytes(before[0])  # the old index fits again, and must not meet the new stack
+    os.utime(clips[0], ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
+    np.testing.assert_array_equal(load_mocap_folder(root, cache=cache).X[0], motion_covariance(clips[0]))
+    write_pair(root / "walk", name="HDM_xx_w2")
+    assert len(load_mocap_folder(root, cache=cache).X) == 3
+    assert files_under(cache) == ["spdsl-index.json", "stack.npy"]
+
+
+def test_first_loads_at_the_same_time(tmp_path):
+    (tmp_path / "data" / "walk").mkdir(parents=True)
+    for k in range(60):
+        np.save(tmp_path / "data" / "walk" / f"{k}.npy", np.random.default_rng(k).normal(size=(50, 31, 3)))
+    go = tmp_path / "go"
+    script = (
+        "import os, sys, time\nfrom spdsl.datasets import load_mocap_folder\nprint('ready', flush=True)\n"
+        "while not os.path.exists(sys.argv[3]): time.sleep(0.001)\nfresh = []\n"
+        "watch = lambda o, *_: fresh.append(o.fresh)\n"
+        "print(len(load_mocap_folder(sys.argv[1], cache=sys.argv[2], progress=watch).X), len(fresh))"
+    )
+    command = [sys.executable, "-W", "error", "-c", script, tmp_path / "data", tmp_path / "cache", go]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    go.touch()
+    printed = sorted(process.communicate(timeout=60)[0].strip() for process in processes)
+    assert printed == ["60 0", "60 0", "60 60"]
 
 
 def test_loaded_stack_can_be_changed_without_touching_the_cache(tmp_path):

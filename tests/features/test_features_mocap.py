@@ -275,7 +275,7 @@ def test_c3d_of_every_machine(tmp_path, tracks, processor, integers):
 
 def test_tables_that_are_no_tracks_are_refused(tmp_path):
     cases = {
-        "words.csv": ("a,b,c\n1,2,3\n1,x,3\n", "row 3 holds something that is not a number"),
+        "words.csv": ("a,b,c\n1,2,3\n1,x,3\n", "row 3, column 2: 'x' is not a number"),
         "ragged.csv": ("1,2,3\n1,2\n", "row 2 has 2 columns"),
         "four.csv": ("1,2,3,4\n1,2,3,4\n", "no joint track"),
         "empty.csv": ("", "empty"),

@@ -21,7 +21,7 @@ def test_the_python_of_the_page_runs(tmp_path, monkeypatch):
         write_pair(Path("HDM05_cut_amc"), frames=9 + take, name=f"HDM_xx_squat1Reps_{take:03}_120")
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     assert len(blocks) == 2
-    scope = {"frames": np.random.default_rng(0).normal(size=(30, 4, 4)), "__name__": "page"}
+    scope = {"frames": np.random.default_rng(0).normal(size=(30, 4, 4)), "__name__": "__main__"}
     for block in blocks:
         exec(compile(block.replace("jobs=8", "jobs=1"), PAGE.name, "exec"), scope)
     assert scope["P"].shape == (17, 17)

@@ -5,6 +5,7 @@ import pytest
 from pyriemann.estimation import Covariances
 
 from spdsl.features import FeatureError, cut_windows, signal_covariance, signal_file_covariance
+from spdsl.features.tables import read_table
 
 
 @pytest.fixture
@@ -55,3 +56,30 @@ def test_bad_signals_are_refused(tmp_path, X, message):
     np.save(tmp_path / "bad.npy", X)
     with pytest.raises(FeatureError, match=r"bad\.npy: "):
         signal_file_covariance(tmp_path / "bad.npy")
+
+
+@pytest.mark.parametrize("header", ["a,b,c", ",b,c", "t_0,t_1,t_2"])
+def test_a_header_holds_no_number(tmp_path, header):
+    (tmp_path / "s.csv").write_text(f"{header}\n1,2,3\n4,5,7\n")
+    np.testing.assert_array_equal(read_table(tmp_path / "s.csv"), [[1, 2, 3], [4, 5, 7]])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1,2,x\n4,5,6\n7,8,9\n", "row 1, column 3: 'x' is not a number"),
+        ("Fz,2,3\nCz,5,6\n", "row 1, column 1: 'Fz' is not a number"),
+        ("1,2\n3,4_0\n", "row 2, column 2: '4_0' is not a number"),
+        ("1_0,2_0\n3,4\n", "row 1, column 1: '1_0' is not a number"),
+        ("a,b\n", "a header and no numbers"),
+    ],
+)
+def test_text_among_numbers_is_named_and_no_row_dropped(tmp_path, text, message):
+    (tmp_path / "s.csv").write_text(text)
+    with pytest.raises(FeatureError, match=message):
+        read_table(tmp_path / "s.csv")
+
+
+def test_empty_cells_of_the_first_row_are_gaps(tmp_path):
+    (tmp_path / "s.csv").write_text(",2\n3,4\n")
+    np.testing.assert_array_equal(read_table(tmp_path / "s.csv"), [[np.nan, 2], [3, 4]])

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from spdsl.datasets.extraction import Outcome, Progress, common_shape, discard, extract, restore_parts, write_stack
-from spdsl.datasets.files import fingerprint, written_whole
+from spdsl.datasets.files import REPORT, fingerprint, written_whole
 from spdsl.datasets.folders import folder_label
 from spdsl.datasets.hdm05 import hdm05_label
 from spdsl.datasets.loading import Label, Source, label_samples
@@ -83,7 +83,7 @@ def export_stack(
     _restore(output, store, recipe, names)
     good, bad = common_shape(extract(folder, samples, recipe, store, jobs=jobs, progress=progress))
     skipped |= {outcome.sample.as_posix(): outcome.error for outcome in bad}
-    report = output.with_name(output.name + ".report.csv")
+    report = output.with_name(output.name + REPORT)
     _write_report(report, good, skipped)
     if not good or (strict and skipped):
         first = next(iter(skipped.values()))

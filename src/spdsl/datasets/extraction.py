@@ -18,7 +18,11 @@ from typing import IO
 import numpy as np
 
 from spdsl.datasets.files import fingerprint, written_whole
+from spdsl.features.errors import FeatureError
+from spdsl.features.images import frame_files
 from spdsl.features.recipes import Recipe
+
+_CV2_NO_MEMORY = -4  # cv2.Error.StsNoMem
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Outcome:
     note: str = ""
     error: str = ""
     fresh: bool = True  # False when it was found finished
+    lasting: bool = False  # an error that lies in the file's content: trying again while it is unchanged is no use
 
 
 Progress = Callable[[Outcome, int, int], None]  # outcome, how many are done, of how many
@@ -60,7 +65,7 @@ def extract(
     store : str or Path
         Folder for the results, one file a sample.
     jobs : int
-        Worker processes; 1 works in this process.
+        Worker processes; 1 works in this process. A script that asks for more needs `if __name__ == "__main__":`.
     progress : callable, optional
         Called with `(outcome, done, total)` after each sample.
 
@@ -110,7 +115,26 @@ def _do(task: Task) -> Outcome:
         return Outcome(sample, part, error=f"{root / sample}: out of memory")
     except Exception as error:
         message = str(error) or type(error).__name__
-        return Outcome(sample, part, error=message if str(sample.name) in message else f"{root / sample}: {message}")
+        message = message if str(sample.name) in message else f"{root / sample}: {message}"
+        return Outcome(sample, part, error=message, lasting=_lies_in_content(error, root / sample))
+
+
+def _lies_in_content(error: BaseException, path: Path) -> bool:
+    """Whether a failure is the content's fault, and not that of permissions, the disk or the memory at that moment."""
+    if not isinstance(error, FeatureError):
+        return False
+    behind: BaseException | None = error
+    while behind is not None:
+        if isinstance(behind, (OSError, MemoryError)) or getattr(behind, "code", None) == _CV2_NO_MEMORY:
+            return False
+        behind = behind.__cause__ or behind.__context__
+    try:  # OpenCV says of a file it may not read only that it cannot open it
+        for file in frame_files(path) if path.is_dir() else [path]:
+            with open(file, "rb") as opened:
+                opened.read(1)
+    except OSError:
+        return False
+    return True
 
 
 def _finished(part: Path) -> str | None:
@@ -144,9 +168,12 @@ def _run_pool(tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
     waiting = list(reversed(tasks))
     suspects: list[Task] = []
     while waiting:
+        started = False
         running: dict[Future[Outcome], Task] = {}
         with _pool(jobs) as pool:
             try:
+                pool.submit(_nothing).result()
+                started = True
                 while waiting or running:
                     while (
                         waiting and len(running) < 2 * jobs
@@ -157,6 +184,11 @@ def _run_pool(tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
                         yield future.result()
                         del running[future]
             except BrokenProcessPool:
+                if not started:  # the workers die before they see a file, so no file is to blame
+                    raise RuntimeError(
+                        "the worker processes do not start, most often because the script that asks for them is run "
+                        "again in each: put the call under `if __name__ == '__main__':`, or use jobs=1"
+                    ) from None
                 suspects += running.values()
     for task in suspects:
         with _pool(1) as pool:
@@ -165,8 +197,12 @@ def _run_pool(tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
             except BrokenProcessPool:
                 root, sample, part, _ = task
                 yield Outcome(
-                    sample, part, error=f"{root / sample}: reading it crashed the process; the file is damaged"
+                    sample, part, error=f"{root / sample}: reading it crashed the process; the file may be damaged"
                 )
+
+
+def _nothing() -> None:
+    """What a worker does first, to show that it has started."""
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
@@ -211,7 +247,8 @@ def common_shape(outcomes: Sequence[Outcome]) -> tuple[list[Outcome], list[Outco
         if n == usual:
             good.append(o)
         else:
-            bad.append(Outcome(o.sample, o.part, error=f"{o.sample}: {n} x {n}, most of the others {usual} x {usual}"))
+            error = f"{o.sample}: {n} x {n}, most of the others {usual} x {usual}"
+            bad.append(Outcome(o.sample, o.part, error=error, lasting=True))
     return good, bad
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import os
 import tempfile
 from collections.abc import Iterator
@@ -10,23 +11,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from spdsl.features.images import IMAGE_SUFFIXES, frame_files, natural_key
+from spdsl.features.images import IMAGE_SUFFIXES, frame_files, natural_key, readable_kind
 from spdsl.features.recipes import Recipe
 
 INDEX = "spdsl-index.json"  # names a folder as one of our caches
+REPORT = ".report.csv"  # follows the name of an .npz file in that of its report
 
 
 def find_samples(folder: str | Path, recipe: Recipe) -> list[Path]:
     """Every sample under `folder` that the recipe takes, relative to it, in natural order of name.
 
     Links are followed, each folder once, so that a link to a folder above ends instead of running in circles. Hidden
-    files are left out. For clips, a folder that directly holds images is one sample.
+    files are left out, and so are our own reports, pipes, sockets and devices. For clips, a folder that directly holds
+    images is one sample.
     """
     root = Path(folder)
     found: list[Path] = []
     for at, folders, files in _walk(root):
         names = [name for name in files if Path(name).suffix.lower() in recipe.suffixes]
-        found += [at / name for name in names]
+        found += [at / name for name in names if readable_kind(at / name)]
         if recipe.folders and at != root and any(Path(name).suffix.lower() in IMAGE_SUFFIXES for name in files):
             found.append(at)
         folders.sort()
@@ -46,7 +49,11 @@ def _walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]
-        yield Path(at), folders, [name for name in files if not name.startswith(".")]
+        yield (
+            Path(at),
+            folders,
+            [name for name in files if not name.startswith(".") and not name.endswith(f".npz{REPORT}")],
+        )
 
 
 def fingerprint(root: Path, sample: Path, recipe: Recipe) -> str:
@@ -82,6 +89,31 @@ def written_whole(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process works in `folder`, which is made if need be; a process that dies lets go of it.
+
+    Where the system or the disk knows no locks on folders (Windows, some network disks), nobody waits. Nor does a worker
+    that is still importing the script: its parent may hold the lock, and waits for it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = None
+    try:
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            raise OSError("importing")
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except (ImportError, OSError):
+        pass
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def _umask() -> int:

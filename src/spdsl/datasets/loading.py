@@ -8,7 +8,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from spdsl.datasets.extraction import (
     restore_parts,
     write_stack,
 )
-from spdsl.datasets.files import INDEX, find_samples, fingerprint, written_whole
+from spdsl.datasets.files import INDEX, alone_in, find_samples, fingerprint, written_whole
 from spdsl.datasets.protocol import Protocol
 from spdsl.features.errors import FeatureError
 from spdsl.features.recipes import Recipe
@@ -119,8 +119,11 @@ def load_folder(
     with _place(cache, folder, recipe) as place:
         index, X = _read(place)
         if index is None or index["parts"] != list(names.values()):
-            _build(place, folder, list(names), recipe, jobs, errors, progress)
-            index, X = _read(place)
+            with alone_in(place):
+                index, X = _read(place)  # again: another process may have built it while this one waited
+                if index is None or index["parts"] != list(names.values()):
+                    _build(place, folder, list(names), recipe, jobs, errors, progress)
+                    index, X = _read(place)
         assert index is not None
         X = np.array(X) if cache is False else X  # a temporary folder is about to go
     skipped |= index["skipped"]
@@ -186,10 +189,10 @@ def _place(cache: Cache, folder: Path, recipe: Recipe) -> Iterator[Path]:
 
 
 def _read(place: Path) -> tuple[dict[str, Any] | None, np.ndarray]:
-    """Index and stack of a finished cache; the index is written last, so that where it is, the stack is too."""
+    """Index and stack of a finished cache; the index is written last and names its stack, so that the two agree."""
     try:
         index = json.loads((place / INDEX).read_text(encoding="utf-8"))
-        X = np.load(place / "stack.npy", mmap_mode="c" if index["files"] else None)
+        X = np.load(place / index["stack"], mmap_mode="c" if index["files"] else None)
         whole = set(index) >= {"parts", "files", "counts", "notes", "skipped", "used"} and len(X) == sum(
             index["counts"]
         )
@@ -207,7 +210,10 @@ def _build(
     errors: Errors,
     progress: Progress | None,
 ) -> None:
-    """Extract what is not there yet, stack it, write stack and index."""
+    """Extract what is not there yet, stack it, write stack and index.
+
+    A failure that is not the fault of a file's content stays out of the index, so that the next load tries again.
+    """
     store = place / "parts"
     old, X = _read(place)
     if old is not None:
@@ -216,12 +222,15 @@ def _build(
     good, bad = common_shape(outcomes)
     if errors == "raise" and bad:
         raise FeatureError(bad[0].error)
-    with written_whole(place / "stack.npy") as file:
+    used = [outcome.part.name for outcome in good]
+    stack = f"stack-{hashlib.sha256(' '.join(used).encode()).hexdigest()[:16]}.npy"  # other rows, another name
+    with written_whole(place / stack) as file:
         counts = write_stack(file, good)
     index = {
         "recipe": recipe.text(),
-        "parts": [outcome.part.name for outcome in outcomes],
-        "used": [outcome.part.name for outcome in good],
+        "stack": stack,
+        "parts": [outcome.part.name for outcome in outcomes if outcome.lasting or not outcome.error],
+        "used": used,
         "files": [outcome.sample.as_posix() for outcome in good],
         "counts": counts,
         "notes": [outcome.note for outcome in good],
@@ -230,3 +239,7 @@ def _build(
     with written_whole(place / INDEX) as file:
         file.write(json.dumps(index).encode())
     discard(store)
+    for path in place.glob("stack*.npy"):
+        if path.name != stack:
+            with suppress(OSError):  # Windows removes no file that is mapped; the next rebuild does
+                path.unlink()

@@ -15,6 +15,17 @@ EMBEDDINGS: tuple[Embedding, ...] = ("covariance", "augmented", "gaussian")
 Shrinkage = Literal["ledoit_wolf", "oas"]
 
 RIDGE = 1e-3  # the paper's delta, as a fraction of the trace
+_EQUAL = "all samples are equal: their covariance is zero and no ridge relative to it helps"
+
+
+def is_constant(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Whether no coordinate (last axis) varies between its bounds `low` and `high` by more than rounding.
+
+    The covariance itself does not tell: that of equal samples is rounding noise rather than zero, since their mean is
+    rounded.
+    """
+    rounding = 64 * np.finfo(float).eps * np.maximum(np.abs(low), np.abs(high))
+    return ~(high / 2 - low / 2 > rounding / 2).any(axis=-1)  # halves: the difference may overflow
 
 
 class StreamingCovariance:
@@ -35,6 +46,7 @@ class StreamingCovariance:
         self.count = 0
         self.mean = np.zeros(0)
         self._scatter = np.zeros((0, 0))
+        self._low = self._high = np.zeros(0)
 
     def update(self, samples: np.ndarray) -> StreamingCovariance:
         """Add `samples` (k, d), or (k, ...) that is flattened to (k, d); returns itself."""
@@ -44,6 +56,7 @@ class StreamingCovariance:
         if self.count == 0:
             self.mean = np.zeros(samples.shape[1])
             self._scatter = np.zeros((samples.shape[1],) * 2)
+            self._low, self._high = np.full((2, samples.shape[1]), [[np.inf], [-np.inf]])
         elif samples.shape[1] != len(self.mean):
             raise FeatureError(f"samples have {samples.shape[1]} entries, those before them had {len(self.mean)}")
         bad = np.flatnonzero(~np.isfinite(samples).all(axis=1))
@@ -55,12 +68,16 @@ class StreamingCovariance:
         self._scatter += centred.T @ centred + np.outer(delta, delta) * (self.count * k / total)
         self.mean = self.mean + delta * (k / total)
         self.count = total
+        self._low = np.minimum(self._low, samples.min(axis=0))
+        self._high = np.maximum(self._high, samples.max(axis=0))
         return self
 
     def covariance(self, ddof: int = 1) -> np.ndarray:
-        """Covariance (d, d) of everything seen, divided by `count - ddof`."""
+        """Covariance (d, d) of everything seen, divided by `count - ddof`; samples that are all equal are refused."""
         if self.count - ddof < 1:
             raise FeatureError(f"a covariance needs at least {ddof + 1} samples, here are {self.count}")
+        if is_constant(self._low, self._high):
+            raise FeatureError(_EQUAL)
         return self._scatter / (self.count - ddof)
 
 
@@ -76,7 +93,8 @@ def set_covariance(
     Parameters
     ----------
     samples : ndarray (n, ...) or iterable of such chunks
-        One sample a row (an image is flattened). An iterable is read once, chunk by chunk, in constant memory.
+        One sample a row (an image is flattened). An iterable is read once, chunk by chunk, in constant memory; a list
+        or tuple of arrays (n, d) is such an iterable, so images of one set come as one array (n, height, width).
     embedding : {"covariance", "augmented", "gaussian"}
         What to return: `S` (d, d); the paper's `[[S + m m', m], [m', 1]]` (d + 1, d + 1); or that matrix times
         `det(S)^(-1/(d+1))`, the embedding of the Gaussian N(m, S), which has determinant one.
@@ -106,7 +124,7 @@ def add_ridge(S: np.ndarray, ridge: float = RIDGE) -> np.ndarray:
     """Return `S + ridge * trace(S) * I`, exactly symmetric; a set without any spread is refused."""
     trace = np.trace(S)
     if not trace > np.finfo(float).tiny:
-        raise FeatureError("all samples are equal: their covariance is zero and no ridge relative to it helps")
+        raise FeatureError(_EQUAL)
     if not np.isfinite(trace):
         raise FeatureError("the covariance overflows: rescale the samples")
     S = (S + S.T) / 2
@@ -139,7 +157,7 @@ def _as_rows(samples: np.ndarray) -> np.ndarray:
 
 def _chunks(samples: np.ndarray | Iterable[np.ndarray], rows: int = 4096) -> Iterator[np.ndarray]:
     """Slices of an array (so that its float64 copy stays small), or the chunks of an iterable."""
-    if hasattr(samples, "__array__") or isinstance(samples, (list, tuple)):
+    if _is_array(samples):
         array = np.asarray(samples)
         if array.ndim < 2:
             _as_rows(array)
@@ -148,12 +166,21 @@ def _chunks(samples: np.ndarray | Iterable[np.ndarray], rows: int = 4096) -> Ite
         yield from samples
 
 
+def _is_array(samples: np.ndarray | Iterable[np.ndarray]) -> bool:
+    """Whether these are the samples themselves: an array, or a list of rows; a list of (n, d) arrays is one of chunks."""
+    if isinstance(samples, (list, tuple)):
+        return not any(getattr(chunk, "ndim", 0) >= 2 for chunk in samples)
+    return hasattr(samples, "__array__")
+
+
 def _shrunk(samples: np.ndarray | Iterable[np.ndarray], shrinkage: str) -> np.ndarray:
     from sklearn.covariance import ledoit_wolf, oas
 
     estimators = {"ledoit_wolf": ledoit_wolf, "oas": oas}
     if shrinkage not in estimators:
         raise ValueError(f"shrinkage={shrinkage!r}: choose from {', '.join(estimators)}")
-    if not hasattr(samples, "__array__") and not isinstance(samples, (list, tuple)):
+    if isinstance(samples, (list, tuple)) and not _is_array(samples):
+        samples = np.concatenate([_as_rows(chunk) for chunk in samples])
+    if not _is_array(samples):
         raise FeatureError(f"shrinkage={shrinkage!r} needs all samples at once: pass an array, not an iterable")
     return estimators[shrinkage](_as_rows(np.asarray(samples)))[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,7 +84,16 @@ def grey_frames(path: str | Path, *, truncated: str = "error") -> Iterator[np.nd
 def frame_files(folder: Path) -> list[Path]:
     """Images directly in `folder`, numbers in their names in numeric order (frame2 before frame10)."""
     files = (p for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith("."))
-    return sorted(files, key=lambda p: natural_key(p.name))
+    return sorted(filter(readable_kind, files), key=lambda p: natural_key(p.name))
+
+
+def readable_kind(path: Path) -> bool:
+    """False for pipes, sockets and devices, which would be waited for; a link to nothing passes, to fail by name."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return True
+    return stat.S_ISREG(mode)
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:

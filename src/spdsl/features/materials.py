@@ -94,8 +94,8 @@ def region_covariance(image: str | Path | np.ndarray, *, ridge: float = RIDGE) -
     Parameters
     ----------
     image : str, Path, or ndarray (height, width)
-        Image file or grey image. Position counts from 0 to 1 across the image, intensity from 0 to 1 for uint8, so the
-        matrix does not depend on the resolution.
+        Image file or grey image. Position counts from 0 to 1 across the image, intensity from 0 to 1 for uint8.
+        Derivatives are per pixel, so the matrix depends on the resolution: bring images to one size first.
     ridge : float
         As in `set_covariance`.
 

@@ -31,7 +31,7 @@ class Kind:
     suffixes: tuple[str, ...]
     function: Callable[..., Any]  # whose keyword arguments are the options
     extract: Callable[..., tuple[np.ndarray, str]]
-    version: int = 1
+    version: int = 2
     folders: bool = False  # whether a folder of images is one sample
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from spdsl.features.covariance import is_constant
 from spdsl.features.errors import FeatureError
 from spdsl.features.tables import read_table
 
@@ -44,10 +45,11 @@ def signal_covariance(X: np.ndarray, *, estimator: Estimator = "scm", ridge: flo
         *window, channel = bad[0].tolist()
         raise FeatureError(f"window {window or 0}, channel {channel} holds NaN or infinity: fill it in or leave it out")
     windows = X.reshape(-1, *X.shape[-2:])
+    constant = is_constant(windows.min(axis=-1), windows.max(axis=-1))
+    if constant.any():
+        raise FeatureError(f"window {int(np.argmax(constant))} is constant: its covariance is zero")
     S = np.stack([_estimate(window, estimator) for window in windows])
     trace = np.trace(S, axis1=1, axis2=2)
-    if not (trace > 0).all():
-        raise FeatureError(f"window {int(np.argmin(trace))} is constant: its covariance is zero")
     S = S + (ridge * trace)[:, None, None] * np.eye(S.shape[-1])
     return S.reshape(*X.shape[:-1], X.shape[-2])
 

@@ -15,7 +15,7 @@ _CSV_BYTES = 1 << 29  # as text; numbers beyond this belong in a .npy file
 def read_table(path: str | Path) -> np.ndarray:
     """Read the numbers of a `.npy` file, or of text with a row a line, split at `;`, `,`, tabs or blanks.
 
-    One header line is allowed in text; an empty cell is NaN.
+    One header line without any number is allowed in text; an empty cell is NaN.
 
     Returns
     -------
@@ -44,13 +44,29 @@ def _read_csv(path: Path) -> np.ndarray:
         raise FeatureError(f"{path}: the file is empty")
     delimiter = next((mark for mark in (";", ",", "\t") if mark in lines[-1]), None)
     split = (lambda line: next(csv.reader([line], delimiter=delimiter))) if delimiter else str.split
-    rows = []
-    for number, line in enumerate(lines):
+    rows: list[list[float]] = []
+    for number, line in enumerate(lines, start=1):
         try:
-            rows.append([float(cell) if cell.strip() else np.nan for cell in split(line)])
-        except (ValueError, csv.Error):
-            if number > 0:
-                raise FeatureError(f"{path}: row {number + 1} holds something that is not a number") from None
-        if rows and len(rows[-1]) != len(rows[0]):
-            raise FeatureError(f"{path}: row {number + 1} has {len(rows[-1])} columns, those before it {len(rows[0])}")
+            cells = split(line)
+        except csv.Error as error:
+            raise FeatureError(f"{path}: row {number} cannot be split ({error})") from None
+        values = [_number(cell) for cell in cells]
+        if None in values:
+            if number == 1 and all(_number(cell.replace("_", "")) is None for cell in cells if cell.strip()):
+                continue  # a header: names, and not one number
+            column = values.index(None)
+            raise FeatureError(f"{path}: row {number}, column {column + 1}: {cells[column]!r:.40} is not a number")
+        rows.append([value for value in values if value is not None])
+        if len(rows[-1]) != len(rows[0]):
+            raise FeatureError(f"{path}: row {number} has {len(rows[-1])} columns, those before it {len(rows[0])}")
+    if not rows:
+        raise FeatureError(f"{path}: a header and no numbers")
     return np.array(rows, dtype=np.float64)
+
+
+def _number(cell: str) -> float | None:
+    """The value of a cell: NaN where it is empty, None where it is text. Underscores are Python's, not a table's."""
+    try:
+        return None if "_" in cell else float(cell) if cell.strip() else np.nan
+    except ValueError:
+        return None
