@@ -1,0 +1,6 @@
+"""The data behind one small interface, one module a place where it lives."""
+
+from spdsl.stacks.base import Stack
+from spdsl.stacks.memory import MemoryStack
+
+__all__ = ["MemoryStack", "Stack"]
