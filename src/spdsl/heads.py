@@ -111,13 +111,59 @@ class KernelSVC(ClassifierMixin, SPDEstimator):
         return getattr(self._machine, name)(self._similarities(X))
 
 
+class SpanLedoitWolf(BaseEstimator):
+    """Ledoit-Wolf covariance `(1 - s) S + s mu I` of vectors known by their coordinates in a subspace that holds them.
+
+    Parameters
+    ----------
+    n_features : int
+        Length of the full vectors; shrinkage s and scale mu depend on it, not on the number of coordinates.
+
+    Attributes
+    ----------
+    covariance_ : (r, r)
+        In the coordinates.
+    shrinkage_ : float
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = n_features
+
+    def fit(self, X: np.ndarray, y: Any = None) -> Self:
+        """Estimate from the coordinates X (n_samples, r)."""
+        X = X - X.mean(axis=0)
+        G = X @ X.T / len(X)
+        p, size = self.n_features, float(np.sum(G**2))
+        mu = float(np.trace(G)) / p
+        error = (len(X) * float(np.sum(np.diagonal(G) ** 2)) - size) / (p * len(X))
+        spread = (size - p * mu**2) / p
+        self.shrinkage_ = min(error, spread) / spread if spread > 0 else 0.0
+        self.covariance_ = (1 - self.shrinkage_) * X.T @ X / len(X) + self.shrinkage_ * mu * np.eye(X.shape[1])
+        return self
+
+
+def span_discriminant(count: int, length: int) -> Any:
+    """Discriminant analysis with Ledoit-Wolf shrinkage for `count` vectors of `length` entries.
+
+    Unlike scikit-learn's `shrinkage="auto"` it does not scale the entries to unit variance first: lengths and angles of
+    log-vectors have a meaning. Vectors longer than their number are rotated into their span, which changes nothing.
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.pipeline import Pipeline
+
+    steps: list[tuple[str, Any]] = [("rotate", PCA(svd_solver="full"))] if length > count else []
+    lda = LinearDiscriminantAnalysis(solver="lsqr", covariance_estimator=SpanLedoitWolf(length))
+    return Pipeline([*steps, ("lda", lda)])
+
+
 class LogVectorClassifier(ClassifierMixin, SPDEstimator):
     """A scikit-learn classifier on log-vectors, centred and scaled to mean square length one.
 
     Parameters
     ----------
     classifier : {"lda", "logistic"} or scikit-learn classifier
-        Discriminant analysis with Ledoit-Wolf shrinkage, logistic regression, or your own.
+        Discriminant analysis with Ledoit-Wolf shrinkage (entries not scaled), logistic regression, or your own.
     """
 
     def __init__(self, classifier: Any = "lda") -> None:
@@ -132,19 +178,17 @@ class LogVectorClassifier(ClassifierMixin, SPDEstimator):
         V = arrays.to_numpy(log_vectors(X))
         self.mean_ = V.mean(axis=0)
         self.scale_ = float(np.sqrt(np.mean(np.sum((V - self.mean_) ** 2, axis=1)))) or 1.0
-        self.classifier_ = self._classifier().fit((V - self.mean_) / self.scale_, y)
+        self.classifier_ = self._classifier(*V.shape).fit((V - self.mean_) / self.scale_, y)
         self.classes_ = self.classifier_.classes_
         return self
 
-    def _classifier(self) -> Any:
-        # imported here, not above: they would double the time that `import spdsl` takes
+    def _classifier(self, count: int, length: int) -> Any:
+        """An unfitted classifier for so many vectors of that length."""
         if not isinstance(self.classifier, str):
             return clone(self.classifier)
         if self.classifier == "lda":
-            from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
-            return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-        from sklearn.linear_model import LogisticRegression
+            return span_discriminant(count, length)
+        from sklearn.linear_model import LogisticRegression  # here: it would double the time `import spdsl` takes
 
         return LogisticRegression(C=PENALTY, max_iter=1000)
 

@@ -31,12 +31,24 @@ class Method:
         Returns an unfitted estimator with good defaults.
     grid : mapping
         Estimator parameters and the values to tune over; empty where there is nothing to tune.
+    sizes : tuple of int
+        Multiples of the given m among which `n_components` is tuned with the grid.
     """
 
     name: str
     category: Category
     factory: Callable[[], BaseEstimator]
     grid: Grid = field(default_factory=dict)
+    sizes: tuple[int, ...] = (1,)
+
+    def grid_at(self, n_components: int | None, n_features: int) -> Grid:
+        """The grid with the sizes worked out: multiples of m (the method's default if None), below the size n of X."""
+        if self.sizes == (1,):
+            return self.grid
+        model: Any = self.factory()
+        m = model._n_components(n_features) if n_components is None else n_components
+        sizes = dict.fromkeys(min(k * m, n_features - 1) for k in self.sizes)
+        return {**self.grid, "n_components": tuple(sizes)}
 
     @property
     def reduces(self) -> bool:
@@ -82,7 +94,9 @@ METHODS: dict[str, Method] = {
         Method("SPDSL-LEM+SVM", "head", partial(SPDSL, metric="lem", classifier="svm"), SOME_BETWEEN),
         Method("SPDSL-LEM+LR", "head", partial(SPDSL, metric="lem", classifier="logistic"), SOME_BETWEEN),
         Method("SPDSL-LEM+LDA", "head", partial(SPDSL, metric="lem", classifier="lda"), SOME_BETWEEN),
-        Method("SPDSL-LEM+head", "head", partial(SPDSL, metric="lem"), {"classifier": BY_TIES, **SOME_BETWEEN}),
+        Method(
+            "SPDSL-LEM+head", "head", partial(SPDSL, metric="lem"), {"classifier": BY_TIES, "n_between": (3, "all")}, (1, 2)
+        ),
         Method("TS+LDA", "alternative", partial(TangentSpaceClassifier, "lda")),
         Method("TS+LR", "alternative", partial(TangentSpaceClassifier, "logistic"), {"C": (0.01, 0.1, 1.0, 10.0)}),
         Method("MDM", "alternative", MDM),

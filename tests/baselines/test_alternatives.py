@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 import spdsl
 from spdsl.baselines import alternatives
-from spdsl.baselines.alternatives import SpanLedoitWolf
+from spdsl.heads import SpanLedoitWolf
 
 
 def test_tangent_space_lda_is_the_usual_pipeline(small):

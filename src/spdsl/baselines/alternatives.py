@@ -6,10 +6,10 @@ from types import ModuleType
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from spdsl.baselines.pairwise import Factors, SPDClassifier
+from spdsl.heads import span_discriminant
 
 LONGEST = 4096  # vectors up to this length have their full covariance estimated
 
@@ -42,7 +42,7 @@ class TangentSpaceClassifier(SPDClassifier):
     Attributes
     ----------
     tangent_ : pyriemann.tangentspace.TangentSpace
-    model_ : sklearn.pipeline.Pipeline
+    model_ : scikit-learn classifier
     classes_, n_features_in_
     """
 
@@ -71,20 +71,17 @@ class TangentSpaceClassifier(SPDClassifier):
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import Pipeline
 
-        limit = LONGEST if self.classifier == "lda" else len(V)
-        steps: list[tuple[str, Any]] = [("rotate", PCA(svd_solver="full"))] if V.shape[1] > max(limit, len(V)) else []
         if self.classifier == "lda":
-            how: dict[str, Any] = (
-                {"covariance_estimator": SpanLedoitWolf(V.shape[1])} if steps else {"shrinkage": "auto"}
-            )
-            steps.append(("lda", LinearDiscriminantAnalysis(solver="lsqr", **how)))
+            few = V.shape[1] > max(LONGEST, len(V))
+            model = span_discriminant(*V.shape) if few else LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
         elif self.classifier == "logistic":
             # C per unit of variance: it means the same for every data set, and directions keep their proportions
             C = self.C / max(float(V.var(axis=0).mean()), np.finfo(float).tiny)
-            steps.append(("logistic", LogisticRegression(C=C, max_iter=2000)))
+            steps: list[tuple[str, Any]] = [("rotate", PCA(svd_solver="full"))] if V.shape[1] > len(V) else []
+            model = Pipeline([*steps, ("logistic", LogisticRegression(C=C, max_iter=2000))])
         else:
             raise ValueError(f"classifier must be 'lda' or 'logistic', got {self.classifier!r}")
-        self.model_ = Pipeline(steps).fit(V, labels)
+        self.model_ = model.fit(V, labels)
 
     def _decide(self, factors: Factors) -> np.ndarray:
         return self.model_.predict(self.tangent_.transform(factors[0]))
@@ -110,37 +107,6 @@ class TangentSpaceClassifier(SPDClassifier):
             model._learn_vectors(left, model._checked_labels(y[train], len(train)))
             scores.append(float(np.mean(model.classes_[model.model_.predict(right)] == y[test])))
         return scores
-
-
-class SpanLedoitWolf(BaseEstimator):
-    """Ledoit-Wolf covariance `(1 - s) S + s mu I` of vectors known by their coordinates in a subspace that holds them.
-
-    Parameters
-    ----------
-    n_features : int
-        Length of the full vectors; shrinkage s and scale mu depend on it, not on the number of coordinates.
-
-    Attributes
-    ----------
-    covariance_ : (r, r)
-        In the coordinates.
-    shrinkage_ : float
-    """
-
-    def __init__(self, n_features: int) -> None:
-        self.n_features = n_features
-
-    def fit(self, X: np.ndarray, y: Any = None) -> Self:
-        """Estimate from the coordinates X (n_samples, r)."""
-        X = X - X.mean(axis=0)
-        G = X @ X.T / len(X)
-        p, size = self.n_features, float(np.sum(G**2))
-        mu = float(np.trace(G)) / p
-        error = (len(X) * float(np.sum(np.diagonal(G) ** 2)) - size) / (p * len(X))
-        spread = (size - p * mu**2) / p
-        self.shrinkage_ = min(error, spread) / spread if spread > 0 else 0.0
-        self.covariance_ = (1 - self.shrinkage_) * X.T @ X / len(X) + self.shrinkage_ * mu * np.eye(X.shape[1])
-        return self
 
 
 class MDM(SPDClassifier):
