@@ -126,7 +126,9 @@ def reproduce(
         )
         paths = write_outputs(results, folder)
     _show(results, paths, time.perf_counter() - began)
-    if any(cell.error for cell in results.cells):
+    failed = sum(bool(cell.error) for cell in results.cells)
+    if failed:
+        typer.echo(f"error: {failed} of {len(results.cells)} cells failed; the table says why", err=True)
         raise typer.Exit(1)
 
 

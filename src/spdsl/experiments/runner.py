@@ -262,7 +262,7 @@ class _Desk:
         return True
 
     def release(self, key: str) -> None:
-        self._claims.pop(key).release()
+        self.run.store.release(self._claims.pop(key))
 
     def release_all(self) -> None:
         for key in list(self._claims):

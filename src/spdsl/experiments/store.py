@@ -11,6 +11,7 @@ import json
 import os
 import threading
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,12 @@ class Store:
         except Timeout:
             return None
         return lock
+
+    def release(self, lock: Any) -> None:
+        """Give a claim up, and leave no file behind."""
+        with suppress(OSError):  # Windows removes no open file
+            Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
 
     def _file(self, mode: str = "r+b") -> Any:
         """The file, unbuffered: a buffer would try again, on closing, to write what a full disk has refused."""

@@ -18,11 +18,11 @@ from spdsl.methods import METHODS
 
 REFERENCE = "SPDSL-LEM"  # the proposed method, against which the others are tested
 SECTIONS = {
-    "1": "Category 1: metrics as they are",
-    "2": "Category 2: kernel methods",
-    "3": "Category 3: learned metrics and reductions",
+    "1": "Category 1: metrics",
+    "2": "Category 2: kernels",
+    "3": "Category 3: learned metrics",
     "proposed": "The proposed",
-    "head": "The proposed, other classifiers",
+    "head": "The proposed, other heads",
     "alternative": "Alternatives",
 }
 
@@ -202,12 +202,12 @@ def _columns(
     """Heads, and the texts of the rows by section."""
     table = make_table(results)
     published = bool(results.published)
-    head = ["method", "accuracy %", *(["published %"] if published else []), f"{REFERENCE} gains", "p"]
+    head = ["method", "ours", *(["published"] if published else []), "gain", "p"]
     body: dict[str, list[list[str]]] = {}
     for row in table:
         ours = _mean_std(row.mean, row.std, plus_minus) if row.mean is not None else "failed"
         theirs = _mean_std(row.published, row.published_std, plus_minus)
-        texts = [row.method + (f" ({row.failed} failed)" if row.failed and row.mean is not None else "")]
+        texts = [row.method + (" !" if row.failed else "")]
         texts.append(bold(ours) if row.best else ours)
         texts += [bold(theirs) if row.best_published else theirs] if published else []
         texts.append("" if row.difference is None else f"{row.difference:+.1f}")
@@ -232,12 +232,12 @@ def _caption(results: Results) -> str:
 
 
 def _p_note() -> str:
-    return f"p: {REFERENCE} against the method, {TEST}."
+    return f"gain: mean of {REFERENCE} minus that of the method. p: {TEST}."
 
 
 def _failures(results: Results) -> list[str]:
     return [
-        f"{row.method}: {row.failed} of {row.failed + row.draws} draws failed: {row.error}"
+        f"! {row.method}: {row.failed} of {row.failed + row.draws} draws failed: {row.error}"
         for row in make_table(results)
         if row.failed
     ]
