@@ -12,10 +12,12 @@ def main() -> None:
     except ImportError:
         sys.exit("The command line needs typer and rich: pip install 'spdsl[cli]'")
     from spdsl.commands import features
+    from spdsl.commands.reproduce import reproduce
 
     app = typer.Typer(help="Supervised learning on SPD matrices.", no_args_is_help=True, add_completion=False)
     app.callback()(lambda: None)  # keeps group names in use even while there is a single group
     app.add_typer(features.app, name="features", help="Turn a folder of media into an SPD stack.")
+    app.command()(reproduce)
     app()
 
 

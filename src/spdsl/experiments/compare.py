@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 
 from spdsl.arrays import to_numpy
+from spdsl.experiments.cells import Cell, run_cell, run_jobs
 from spdsl.experiments.splits import Split, fold_count, make_splits
-from spdsl.experiments.tuning import tune as choose_parameters
 from spdsl.methods import Method, get_methods
 from spdsl.progress import Progress, Quiet
 from spdsl.validation import check_labels, check_spd
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One method on one split; `error` says what went wrong, and the figures are then NaN."""
-
-    method: str
-    split: int
-    accuracy: float = float("nan")
-    params: dict[str, Any] = field(default_factory=dict)
-    tune_seconds: float = float("nan")
-    fit_seconds: float = float("nan")
-    predict_seconds: float = float("nan")
-    warnings: tuple[str, ...] = ()
-    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,69 +130,17 @@ def compare(
     pairs = make_splits(splits, y, groups=groups, random_state=random_state)
     if tune:
         _announce_folds(pairs, y, n_folds)
-    options = {"tuned": tune, "n_components": n_components, "n_folds": n_folds, "seed": random_state}
-    jobs = [(method, k, split) for k, split in enumerate(pairs) for method in chosen]
+    options: dict[str, Any] = {"tuned": tune, "n_components": n_components, "n_folds": n_folds, "seed": random_state}
+    jobs = [(X, y, method, k, split) for k, split in enumerate(pairs) for method in chosen]
     cells = []
     with Progress(len(jobs), "compare") if verbose else Quiet() as progress:
-        for cell in _run(X, y, jobs, options, n_jobs):
+        for cell in run_jobs(partial(run_cell, **options), jobs, n_jobs):
             cells.append(cell)
             progress.step(f"{cell.method} {cell.error or f'{100 * cell.accuracy:.1f}'}")
     order = {method.name: k for k, method in enumerate(chosen)}
     cells.sort(key=lambda cell: (order[cell.method], cell.split))
     rows = [_summarise(method, [cell for cell in cells if cell.method == method.name]) for method in chosen]
     return Comparison(rows, cells, pairs)
-
-
-def _run(X: np.ndarray, y: np.ndarray, jobs: list[Any], options: dict[str, Any], n_jobs: int | None) -> Iterator[Cell]:
-    """Run all cells, here or in worker processes, and yield them as they are done."""
-    workers = effective_n_jobs(n_jobs)
-    if workers == 1:
-        yield from (_cell(X, y, *job, **options) for job in jobs)
-        return
-    # the workers' BLAS and the library's own threads both read what this sets
-    cores = max(1, effective_n_jobs(-1) // workers)
-    with parallel_config(backend="loky", inner_max_num_threads=cores):
-        run = Parallel(n_jobs=workers, return_as="generator_unordered")
-        yield from run(delayed(_cell)(X, y, *job, **options) for job in jobs)
-
-
-def _cell(
-    X: np.ndarray,
-    y: np.ndarray,
-    method: Method,
-    k: int,
-    split: Split,
-    *,
-    tuned: bool,
-    n_components: int | None,
-    n_folds: int,
-    seed: int | None,
-) -> Cell:
-    """Tune, fit and score one method on one split."""
-    train, test = split
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            model: Any = method.factory()
-            own = model.get_params()
-            fixed = {"n_components": n_components, "random_state": seed}
-            model.set_params(**{name: v for name, v in fixed.items() if name in own and v is not None})
-            clock = [time.perf_counter()]
-            params: dict[str, Any] = {}
-            if tuned and method.grid:
-                params = choose_parameters(
-                    model, method.grid, X[train], y[train], n_folds=n_folds, random_state=seed
-                ).params
-            clock.append(time.perf_counter())
-            model.set_params(**params).fit(X[train], y[train])
-            clock.append(time.perf_counter())
-            accuracy = float(np.mean(model.predict(X[test]) == y[test]))
-            clock.append(time.perf_counter())
-        except Exception as error:  # whatever one method trips over must not cost the user the rest of the table
-            return Cell(method.name, k, error=f"{type(error).__name__}: {error}")
-    said = tuple(dict.fromkeys(str(warning.message) for warning in caught))
-    spent = np.diff(clock)
-    return Cell(method.name, k, accuracy, params, float(spent[0]), float(spent[1]), float(spent[2]), said)
 
 
 def _announce_folds(pairs: list[Split], y: np.ndarray, n_folds: int) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from spdsl.experiments.compare import Cell
+from spdsl.experiments.cells import Cell
+
+FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Results:
         N, n, classes, m.
     n_draws : int
     cells : list of Cell
-        One per method and draw that is done; accuracies in [0, 1].
+        One per method and draw that is done, in the order of the methods and of the draws; accuracies in [0, 1].
     published : dict
         Method name to (mean, standard deviation or None) in percent, where the paper has a figure for this dataset.
     settings : dict
@@ -31,6 +34,8 @@ class Results:
         Versions and hardware.
     seconds : float
         Work done in all, summed over cells and processes.
+    sizes : list of (int, int)
+        Training and test samples of each draw.
     """
 
     dataset: str
@@ -46,3 +51,47 @@ class Results:
     settings: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    sizes: list[tuple[int, int]] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        """All of it as JSON; figures that a failed cell lacks are null."""
+        content = {"spdsl-results": FORMAT, **asdict(self), "cells": [cell_to_dict(cell) for cell in self.cells]}
+        return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Results:
+        """Results from `to_json`, or a ValueError that says what is wrong with the text."""
+        try:
+            content = json.loads(text)
+            version = content.pop("spdsl-results")
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            raise ValueError(f"not results of spdsl ({error}); run `spdsl reproduce` again") from None
+        if version != FORMAT:
+            raise ValueError(f"results of format {version}, and this version of spdsl reads format {FORMAT}")
+        try:
+            content["cells"] = [cell_from_dict(cell) for cell in content["cells"]]
+            content["published"] = {name: tuple(pair) for name, pair in content["published"].items()}
+            content["sizes"] = [tuple(pair) for pair in content["sizes"]]
+            return cls(**content)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"incomplete results of spdsl ({error}); run `spdsl reproduce` again") from None
+
+
+def cell_to_dict(cell: Cell) -> dict[str, Any]:
+    """A cell as plain JSON values; NaN becomes None."""
+    content = {key: None if value != value else value for key, value in asdict(cell).items()}
+    content["params"] = {name: plain(value) for name, value in cell.params.items()}
+    return content | {"warnings": list(cell.warnings)}
+
+
+def cell_from_dict(content: dict[str, Any]) -> Cell:
+    """The cell again."""
+    figures = {key: float("nan") if value is None else value for key, value in content.items()}
+    return Cell(**(figures | {"warnings": tuple(content["warnings"])}))
+
+
+def plain(value: Any) -> Any:
+    """A parameter as JSON knows it: NumPy's numbers as Python's, objects by name."""
+    if hasattr(value, "item"):
+        value = value.item()
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)

@@ -61,16 +61,41 @@ def _checked_split(k: int, split: Any, count: int) -> Split:
 
 
 def fold_count(y: np.ndarray, n_folds: int) -> int:
-    """As many folds as asked for, or as the smallest class has samples, but at least two."""
-    return max(2, min(n_folds, int(np.unique(y, return_counts=True)[1].min())))
+    """As many folds as asked for, or as the smallest class has samples, but at least two; for pairs see `_pair_folds`."""
+    counts = np.unique(y, return_counts=True)[1]
+    if counts.max() == 2 and np.sum(counts == 2) > 1:
+        pairs = int(np.sum(counts == 2))
+        return 4 if pairs == 2 else max(3, min(n_folds, 2 * pairs))
+    return max(2, min(n_folds, int(counts.min())))
 
 
 def make_folds(y: np.ndarray, n_folds: int, random_state: int | None) -> list[Split]:
-    """Stratified folds; classes with a single sample are trained on in all folds but one."""
+    """Stratified folds; classes with a single sample are trained on in all folds but one.
 
+    Where no class has more than two samples, stratified folds would leave every class with one, from which no method can
+    learn what makes a class: see `_pair_folds`.
+    """
+    counts = np.unique(y, return_counts=True)[1]
+    if counts.max() == 2 and np.sum(counts == 2) > 1:
+        return _pair_folds(y, fold_count(y, n_folds), random_state)
     from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(fold_count(y, n_folds), shuffle=True, random_state=random_state)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         return list(folds.split(np.zeros(len(y)), y))
+
+
+def _pair_folds(y: np.ndarray, count: int, random_state: int | None) -> list[Split]:
+    """Folds for classes of two samples: a fold tests one sample of some classes, and trains on both of the others.
+
+    Samples stand in a row, partners side by side, and go to the folds in turn: partners never share a fold, and with
+    three folds or more each fold leaves some class whole.
+    """
+    rng = np.random.default_rng(random_state)
+    labels, counts = np.unique(y, return_counts=True)
+    row = np.concatenate(
+        [rng.permutation(np.flatnonzero(y == label)) for label in rng.permutation(labels[counts == 2])]
+    )
+    tests = [np.sort(row[k::count]) for k in range(count)]
+    return [(np.setdiff1d(np.arange(len(y)), test), test) for test in tests]

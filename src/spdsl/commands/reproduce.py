@@ -1,0 +1,223 @@
+"""`spdsl reproduce`: the paper's comparison on its datasets, on the embedded digits, or on a stack of one's own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, cast
+
+import typer
+from rich.console import Console
+
+from spdsl.commands.progress import shown
+from spdsl.experiments.outputs import write_outputs
+from spdsl.experiments.protocols import STUDIES, Experiment, Tuning, load_experiment
+from spdsl.experiments.results import Results
+from spdsl.experiments.runner import run_experiment
+from spdsl.experiments.store import Store
+from spdsl.experiments.tables import notes, to_rich
+from spdsl.methods import get_methods
+
+INTERRUPTED = 130  # what shells give for Ctrl-C
+QUICK_DRAWS = 2
+
+
+def _one_of(*names: str) -> Callable[[str | None], str | None]:
+    """A check that a value is one of `names`."""
+
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in names:
+            raise typer.BadParameter(f"{value!r} is none of {', '.join(names)}")
+        return value
+
+    return check
+
+
+def _methods(value: str) -> str:
+    """A check of a list of methods."""
+    try:
+        get_methods(_names(value))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return value
+
+
+def _names(value: str) -> str | list[str]:
+    """The word "all" or "paper", or the names between commas."""
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    return names[0] if names in (["all"], ["paper"]) else names
+
+
+Dataset = Annotated[
+    str | None, typer.Argument(metavar=f"[{'|'.join(STUDIES)}]", callback=_one_of(*STUDIES), help="Which dataset.")
+]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Folder of the dataset, or an .npz file of your own with X and y.")
+]
+Methods = Annotated[
+    str, typer.Option(callback=_methods, help="'paper' (its 17), 'all', or names between commas (`spdsl methods`).")
+]
+Draws = Annotated[int | None, typer.Option(min=1, help="Random draws; 10 unless quick.")]
+Quick = Annotated[bool, typer.Option("--quick", help=f"{QUICK_DRAWS} draws, nothing tuned.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; as many as cores by default.")]
+Folds = Annotated[int, typer.Option(min=2, help="Of the cross-validation.")]
+Components = Annotated[int | None, typer.Option(min=1, help="Size m of the reduced matrices.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="Where to write. By default spdsl-results and the name of the dataset."),
+]
+Tune = Annotated[
+    str | None,
+    typer.Option(
+        metavar="each|first|none",
+        callback=_one_of("each", "first", "none"),
+        help="Tune in each draw, in the first alone, or not. By default first for digits, else each.",
+    ),
+]
+Cluster = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Compute on this Dask scheduler's workers.")]
+Ridge = Annotated[float, typer.Option(min=0, help="Fraction of the trace added to the diagonals of a file's matrices.")]
+Partial = Annotated[bool, typer.Option("--partial", help="Run although a part of the dataset is missing.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+
+
+def reproduce(
+    dataset: Dataset = None,
+    data: Data = None,
+    methods: Methods = "paper",
+    draws: Draws = None,
+    quick: Quick = False,
+    jobs: Jobs = None,
+    folds: Folds = 5,
+    components: Components = None,
+    out: Out = None,
+    tune: Tune = None,
+    cluster: Cluster = None,
+    ridge: Ridge = 0.0,
+    partial: Partial = False,
+    debug: Debug = False,
+) -> None:
+    """Run the paper's comparison and write its tables.
+
+    Without arguments on image sets of digits that come with the installation. Finished work is kept in the output folder:
+    the same command again goes on where an interrupted one stopped, and two of them at once share the work.
+    """
+    began = time.perf_counter()
+    name = dataset or (data.stem if data else "digits")
+    folder = out or Path("spdsl-results") / name
+    if quick:
+        draws, tune = draws or QUICK_DRAWS, tune or "none"
+    with _plain_errors(folder, debug):
+        store = Store(folder)
+        experiment = _load(dataset, data, draws, components, ridge, partial, jobs or os.cpu_count() or 1)
+        _say(experiment, store)
+        results = run_experiment(
+            experiment,
+            store,
+            _names(methods),
+            tuning=cast(Tuning | None, tune),
+            n_folds=folds,
+            n_jobs=jobs or -1,
+            cluster=cluster,
+        )
+        paths = write_outputs(results, folder)
+    _show(results, paths, time.perf_counter() - began)
+    failed = sum(bool(cell.error) for cell in results.cells)
+    if failed:
+        typer.echo(f"error: {failed} of {len(results.cells)} cells failed; the table says why", err=True)
+        raise typer.Exit(1)
+
+
+def _load(
+    dataset: str | None,
+    data: Path | None,
+    draws: int | None,
+    components: int | None,
+    ridge: float,
+    partial: bool,
+    jobs: int,
+) -> Experiment:
+    """The experiment; progress and what was skipped are said on the error stream."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with shown("features") as progress:
+            experiment = load_experiment(
+                dataset,
+                data,
+                draws=draws,
+                n_components=components,
+                ridge=ridge,
+                partial=partial,
+                jobs=jobs,
+                progress=progress,
+            )
+    for warning in caught:
+        typer.echo(f"warning: {warning.message}", err=True)
+    return experiment
+
+
+def _say(experiment: Experiment, store: Store) -> None:
+    """What is about to run."""
+    for line in store.damaged:
+        typer.echo(f"warning: {line}", err=True)
+    typer.echo(f"{experiment.title}. {experiment.description}")
+    train, test = (len(part) for part in experiment.splits[0])
+    typer.echo(f"{experiment.how}; {train} labelled matrices, {test} to recognise; m = {experiment.n_components}.")
+    if len(store):
+        typer.echo(f"{len(store)} finished cells are in {store.path}.")
+
+
+def _show(results: Results, paths: list[Path], seconds: float) -> None:
+    """The table and where everything is."""
+    console = Console(soft_wrap=False)
+    console.print(to_rich(results))
+    for note in notes(results):
+        console.print(note, markup=False, highlight=False, style="dim")
+    names = ", ".join(path.name for path in paths)
+    typer.echo(f"\n{results.seconds:.0f} s of work, {seconds:.0f} s now. Written to {paths[0].parent}: {names}")
+
+
+@contextmanager
+def _plain_errors(folder: Path, debug: bool) -> Iterator[None]:
+    """Errors in a line, with what to do, instead of a traceback."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(
+            f"\ninterrupted: what is finished is kept in {folder}; the same command again goes on from there", err=True
+        )
+        # the workers are of no use any more, and waiting for them is not what the user asked for
+        raise typer.Exit(INTERRUPTED) from None
+    except Exception as error:
+        if debug:
+            raise
+        typer.echo(f"error: {_in_words(error, folder)}", err=True)
+        raise typer.Exit(1) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(*_: Any) -> NoReturn:
+    """Treat a polite request to end like Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def _in_words(error: Exception, folder: Path) -> str:
+    """One line about an error."""
+    if type(error).__name__ in ("TerminatedWorkerError", "BrokenProcessPool"):
+        return (
+            "a worker process died, most likely for want of memory; finished work is kept: try again with fewer --jobs"
+        )
+    if isinstance(error, ConnectionError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        where = error.filename or folder
+        return f"{where}: {error.strerror}; finished work is kept: mend that, or choose another --out, and run again"
+    known = isinstance(error, ValueError | ImportError | OSError)
+    text = " ".join(str(error).split())
+    return text if known else f"{type(error).__name__}: {text} (--debug shows where)"
