@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, cast
+from typing import Annotated, cast
 
 import typer
 from rich.console import Console
 
+from spdsl.commands.errors import Debug, plain_errors
 from spdsl.commands.progress import shown
 from spdsl.experiments.outputs import write_outputs
 from spdsl.experiments.protocols import STUDIES, Experiment, Tuning, load_experiment
@@ -23,7 +22,6 @@ from spdsl.experiments.store import Store
 from spdsl.experiments.tables import notes, to_rich
 from spdsl.methods import get_methods
 
-INTERRUPTED = 130  # what shells give for Ctrl-C
 QUICK_DRAWS = 2
 
 
@@ -82,7 +80,6 @@ Tune = Annotated[
 Cluster = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Compute on this Dask scheduler's workers.")]
 Ridge = Annotated[float, typer.Option(min=0, help="Fraction of the trace added to the diagonals of a file's matrices.")]
 Partial = Annotated[bool, typer.Option("--partial", help="Run although a part of the dataset is missing.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
 def reproduce(
@@ -111,7 +108,7 @@ def reproduce(
     folder = out or Path("spdsl-results") / name
     if quick:
         draws, tune = draws or QUICK_DRAWS, tune or "none"
-    with _plain_errors(folder, debug):
+    with plain_errors(debug, kept=folder):
         store = Store(folder)
         experiment = _load(dataset, data, draws, components, ridge, partial, jobs or os.cpu_count() or 1)
         _say(experiment, store)
@@ -179,45 +176,3 @@ def _show(results: Results, paths: list[Path], seconds: float) -> None:
         console.print(note, markup=False, highlight=False, style="dim")
     names = ", ".join(path.name for path in paths)
     typer.echo(f"\n{results.seconds:.0f} s of work, {seconds:.0f} s now. Written to {paths[0].parent}: {names}")
-
-
-@contextmanager
-def _plain_errors(folder: Path, debug: bool) -> Iterator[None]:
-    """Errors in a line, with what to do, instead of a traceback."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo(
-            f"\ninterrupted: what is finished is kept in {folder}; the same command again goes on from there", err=True
-        )
-        # the workers are of no use any more, and waiting for them is not what the user asked for
-        raise typer.Exit(INTERRUPTED) from None
-    except Exception as error:
-        if debug:
-            raise
-        typer.echo(f"error: {_in_words(error, folder)}", err=True)
-        raise typer.Exit(1) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(*_: Any) -> NoReturn:
-    """Treat a polite request to end like Ctrl-C."""
-    raise KeyboardInterrupt
-
-
-def _in_words(error: Exception, folder: Path) -> str:
-    """One line about an error."""
-    if type(error).__name__ in ("TerminatedWorkerError", "BrokenProcessPool"):
-        return (
-            "a worker process died, most likely for want of memory; finished work is kept: try again with fewer --jobs"
-        )
-    if isinstance(error, ConnectionError):
-        return str(error)
-    if isinstance(error, OSError) and error.strerror:
-        where = error.filename or folder
-        return f"{where}: {error.strerror}; finished work is kept: mend that, or choose another --out, and run again"
-    known = isinstance(error, ValueError | ImportError | OSError)
-    text = " ".join(str(error).split())
-    return text if known else f"{type(error).__name__}: {text} (--debug shows where)"
