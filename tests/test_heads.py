@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.covariance import LedoitWolf
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -12,7 +14,7 @@ from sklearn.svm import SVC
 from samples import labelled
 from spdsl import SPDML, SPDSL, LogVectors, arrays, pairwise_sqdist
 from spdsl.graphs import automatic_counts
-from spdsl.heads import HEADS
+from spdsl.heads import HEADS, span_discriminant
 
 X, Y = labelled()
 TRAIN, TEST = np.arange(len(Y)) % 2 == 0, np.arange(len(Y)) % 2 == 1
@@ -46,11 +48,44 @@ def test_svm_head_is_a_machine_on_the_learned_similarity():
 def test_vector_heads_are_classifiers_on_log_vectors_of_the_reduction(learner, head):
     model = learner(3, metric="lem", classifier=head).fit(X[TRAIN], Y[TRAIN])
     own = {
-        "lda": LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
+        "lda": LinearDiscriminantAnalysis(solver="lsqr", covariance_estimator=LedoitWolf()),
         "logistic": LogisticRegression(C=300.0, max_iter=1000),
     }.get(head, head)
     route = make_pipeline(LogVectors(), UnitLength(), own).fit(model.transform(X[TRAIN]), Y[TRAIN])
     np.testing.assert_array_equal(model.predict(X[TEST]), route.predict(model.transform(X[TEST])))
+
+
+@pytest.mark.parametrize("length", [5, 40])
+def test_span_discriminant_is_ledoit_wolf_discriminant_analysis(length):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 8)
+    V = rng.standard_normal((24, length)) * np.linspace(0.1, 2, length) + y[:, None]
+    new = rng.standard_normal((9, length)) + 1
+    plain = LinearDiscriminantAnalysis(solver="lsqr", covariance_estimator=LedoitWolf()).fit(V, y)
+    span = span_discriminant(*V.shape).fit(V, y)
+    # a rotation about another centre adds the same to the value of every class
+    values, expected = (model.decision_function(new) for model in (span, plain))
+    np.testing.assert_allclose(np.diff(values), np.diff(expected), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_fit_classifier_gives_the_head_that_fit_gives_and_leaves_the_reduction_alone(head):
+    model = SPDSL(3).fit(X[TRAIN], Y[TRAIN])
+    W = model.components_.copy()
+    again = model.set_params(classifier=head).fit_classifier(X[TRAIN], Y[TRAIN])
+    np.testing.assert_array_equal(again.components_, W)
+    whole = SPDSL(3, classifier=head).fit(X[TRAIN], Y[TRAIN])
+    np.testing.assert_array_equal(again.predict(X[TEST]), whole.predict(X[TEST]))
+
+
+def test_fit_classifier_needs_a_reduction_and_good_input():
+    with pytest.raises(NotFittedError):
+        SPDSL(3).fit_classifier(X, Y)
+    model = SPDSL(3, max_iter=0).fit(X, Y)
+    with pytest.raises(ValueError, match="classifier must be one of"):
+        model.set_params(classifier="forest").fit_classifier(X, Y)
+    with pytest.raises(ValueError, match="4 x 4 matrices"):
+        model.set_params(classifier="lda").fit_classifier(X[:, :4, :4], Y)
 
 
 @pytest.mark.parametrize("head", HEADS)

@@ -12,6 +12,7 @@ import pytest
 
 from spdsl import demo
 from spdsl.datasets import load_digit_sets
+from spdsl.experiments.protocols import load_experiment
 
 ROOT = Path(__file__).parents[1]
 
@@ -65,6 +66,16 @@ def test_benchmarks_run_at_a_tiny_size(script):
     command = [sys.executable, str(ROOT / "benchmarks" / script), "--tiny"]
     out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert len(out.stdout.splitlines()) >= 3
+
+
+def test_real_sets_become_files_that_reproduce_reads(data_folder, tmp_path):
+    command = [sys.executable, str(ROOT / "benchmarks" / "real_stacks.py"), str(tmp_path), "--sets", "eth80", "hdm05"]
+    subprocess.run([*command, "--draws", "2"], check=True, timeout=120, stdout=subprocess.DEVNULL)
+    eth80 = load_experiment(data=tmp_path / "eth80.npz")
+    assert eth80.X.shape == (80, 401, 401)
+    assert [len(part) for split in eth80.splits for part in split] == [40] * 4
+    hdm05 = load_experiment(data=tmp_path / "hdm05.npz")
+    assert [len(train) + len(test) for train, test in hdm05.splits] == [287] * 2
 
 
 @pytest.mark.parametrize(

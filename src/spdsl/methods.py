@@ -62,6 +62,7 @@ CODING = {"penalty": PENALTY, "beta_scale": WIDTH}
 DEGREE = {"degree": tuple(range(1, 51)), "penalty": PENALTY}
 FEW_BETWEEN = {"n_between": (2, 5)}  # every pair costs a factorisation under AIM and Stein
 SOME_BETWEEN = {"n_between": (3, 10, "all")}
+EARLY = (100, 10)  # iterations: on small training parts stopping early can be worth more than the optimum
 BY_TIES = ("logistic", "svm", "lda", "nn")  # heads, the one that should win a tie first: small training parts tie often
 
 METHODS: dict[str, Method] = {
@@ -95,7 +96,11 @@ METHODS: dict[str, Method] = {
         Method("SPDSL-LEM+LR", "head", partial(SPDSL, metric="lem", classifier="logistic"), SOME_BETWEEN),
         Method("SPDSL-LEM+LDA", "head", partial(SPDSL, metric="lem", classifier="lda"), SOME_BETWEEN),
         Method(
-            "SPDSL-LEM+head", "head", partial(SPDSL, metric="lem"), {"classifier": BY_TIES, "n_between": (3, "all")}, (1, 2)
+            "SPDSL-LEM+head",
+            "head",
+            partial(SPDSL, metric="lem"),
+            {"classifier": BY_TIES, "n_between": ("all", 3), "max_iter": EARLY},
+            (1, 2),
         ),
         Method("TS+LDA", "alternative", partial(TangentSpaceClassifier, "lda")),
         Method("TS+LR", "alternative", partial(TangentSpaceClassifier, "logistic"), {"C": (0.01, 0.1, 1.0, 10.0)}),

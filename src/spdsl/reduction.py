@@ -252,16 +252,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         self.n_iter_ = len(result.history) - 1
         self.n_passes_ = result.passes
         self.status_, self.message_ = result.status, result.message
-        # W'XW is not checked again: the solver has been there, and what is wrong with it is not wrong with X
-        reduced, y = self._reduce(X), self.classes_[labels]
-        if isinstance(self.classifier, str) and self.classifier == "nn":
-            neighbor = SPDNearestNeighbor(self.metric, n_neighbors=self.n_neighbors)
-            self.classifier_ = neighbor._fit(reduced, y, first_copies(X))
-        elif isinstance(self.classifier, str) and self.classifier == "svm":
-            self.classifier_ = KernelSVC(self.metric, beta=self._similarity_width())._fit(reduced, y)
-        else:
-            self.classifier_ = LogVectorClassifier(self.classifier)._fit(reduced, y)
-        self.classifier_.n_features_in_ = reduced.shape[-1]
+        self._fit_classifier(X, labels)
         if self.max_iter > 0 and self.n_iter_ == 0 and result.status in ("gradient", "precision"):
             warnings.warn(
                 f"{type(self).__name__}: the objective does not change around the start, so nothing was learned; use "
@@ -275,6 +266,33 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
             )
             remedy = "increase max_iter, or raise tol" if result.status == "max_iter" else bounded
             warnings.warn(f"{type(self).__name__}: {result.message}; {remedy}", ConvergenceWarning, stacklevel=3)
+
+    def fit_classifier(self, X: Any, y: Any) -> Self:
+        """Fit the classifier that `classifier` now names on the W learned before, without learning W again.
+
+        For trying several heads on one reduction: `model.set_params(classifier="lda").fit_classifier(X, y)`.
+        """
+        check_is_fitted(self, "components_")
+        X = self._check_X(X)
+        classes, labels = self._check_y(y, X.shape[0])
+        check_neighbors(self.n_neighbors, X.shape[0])
+        check_head(self.classifier)
+        self.classes_ = classes
+        self._fit_classifier(X, labels)
+        return self
+
+    def _fit_classifier(self, X: Array, labels: np.ndarray) -> None:
+        """Fit the head on the reduced training matrices."""
+        # W'XW is not checked again: the solver has been there, and what is wrong with it is not wrong with X
+        reduced, y = self._reduce(X), self.classes_[labels]
+        if isinstance(self.classifier, str) and self.classifier == "nn":
+            neighbor = SPDNearestNeighbor(self.metric, n_neighbors=self.n_neighbors)
+            self.classifier_ = neighbor._fit(reduced, y, first_copies(X))
+        elif isinstance(self.classifier, str) and self.classifier == "svm":
+            self.classifier_ = KernelSVC(self.metric, beta=self._similarity_width())._fit(reduced, y)
+        else:
+            self.classifier_ = LogVectorClassifier(self.classifier)._fit(reduced, y)
+        self.classifier_.n_features_in_ = reduced.shape[-1]
 
     # ------------------------------------------------------------------ use
 

@@ -78,6 +78,31 @@ def test_tune_takes_the_best_point_and_the_first_of_equals(small):
         spdsl.tune(nearest, {"n_neighbors": [1000, 2000]}, X, y, n_folds=3)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_heads_share_one_fit_of_the_reduction_in_tuning(small, monkeypatch):
+    X, y = small
+    grid = {"classifier": ["svm", "lda", "nn"], "max_iter": [0, 3]}
+    model = spdsl.SPDSL(3)
+    plain = {}
+    for point in ParameterGrid(grid):
+        folds = [clone(model).set_params(**point).fit(X[a], y[a]).score(X[b], y[b]) for a, b in make_folds(y, 3, 0)]
+        plain[str(point)] = np.mean(folds)
+    fits = []
+    fit = spdsl.SPDSL.fit
+    monkeypatch.setattr(spdsl.SPDSL, "fit", lambda self, X, y: fits.append(1) or fit(self, X, y))
+    tuned = spdsl.tune(model, grid, X, y, n_folds=3)
+    assert len(fits) == 2 * 3
+    assert tuned.score == max(plain.values()) == plain[str(tuned.params)]
+
+
+def test_sizes_of_a_row_are_multiples_of_m_below_n():
+    row = spdsl.METHODS["SPDSL-LEM+head"]
+    assert row.grid_at(10, 50)["n_components"] == (10, 20)
+    assert row.grid_at(10, 15)["n_components"] == (10, 14)
+    assert row.grid_at(None, 30)["n_components"] == (10, 20)
+    assert spdsl.METHODS["NN-LEM"].grid_at(10, 50) == {}
+
+
 def test_long_ranges_are_searched_in_two_rounds():
     asked = []
 

@@ -64,10 +64,9 @@ def run_cell(
             model = unfitted(method, n_components, seed)
             clock = [time.perf_counter()]
             params = dict(given or {})
-            if given is None and tuned and method.grid:
-                params = choose_parameters(
-                    model, method.grid, X[train], y[train], n_folds=n_folds, random_state=seed
-                ).params
+            grid = method.grid_at(n_components, X.shape[-1])
+            if given is None and tuned and grid:
+                params = choose_parameters(model, grid, X[train], y[train], n_folds=n_folds, random_state=seed).params
             clock.append(time.perf_counter())
             model.set_params(**params).fit(X[train], y[train])
             clock.append(time.perf_counter())

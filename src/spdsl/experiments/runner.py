@@ -18,7 +18,7 @@ from spdsl.experiments.protocols import SEED, Experiment, Tuning
 from spdsl.experiments.results import Results, cell_from_dict, cell_to_dict, plain
 from spdsl.experiments.splits import Split, fold_count
 from spdsl.experiments.store import Store
-from spdsl.methods import Method, get_methods
+from spdsl.methods import Grid, Method, get_methods
 from spdsl.progress import Progress, Quiet
 
 RESULT_VERSION = 1  # to be raised whenever a change of the library changes what a cell finds
@@ -94,6 +94,10 @@ class _Run:
         self.cells: dict[tuple[str, int], Cell] = {}
         self._data = experiment.digest
 
+    def grid(self, method: Method) -> Grid:
+        """What the method is tuned over on this experiment."""
+        return method.grid_at(self.experiment.n_components, self.experiment.X.shape[-1])
+
     def task(self, method: Method, draw: int, given: Mapping[str, Any] | None) -> Task:
         """A cell with its key; nothing to tune is the same as nothing given."""
         split = self.experiment.splits[draw]
@@ -110,7 +114,7 @@ class _Run:
             "seed": SEED,
         }
         if given is None:
-            content["grid"] = {name: [repr(v) for v in values] for name, values in sorted(method.grid.items())}
+            content["grid"] = {name: [repr(v) for v in values] for name, values in sorted(self.grid(method).items())}
             content["folds"] = fold_count(self.experiment.y[split[0]], self.n_folds)
         else:
             content["given"] = {name: repr(value) for name, value in sorted(given.items())}
@@ -131,7 +135,7 @@ class _Run:
             if method not in good:
                 failure = f"not tuned, since the first draw failed: {self.cells[method.name, 0].error}"
                 self.cells |= {(method.name, k): Cell(method.name, k, error=failure) for k in draws[1:]}
-        given = {m.name: _grid_values(m, self.cells[m.name, 0].params) for m in good}
+        given = {m.name: _grid_values(self.grid(m), self.cells[m.name, 0].params) for m in good}
         yield [self.task(method, draw, given[method.name]) for draw in draws[1:] for method in good]
 
     def count_missing(self) -> int:
@@ -142,7 +146,9 @@ class _Run:
             given = first.given
             if self.tuning == "first":
                 stored = self.store[first.key]["params"] if first.key in self.store else {}
-                given = _grid_values(method, stored)  # before the first draw is done, nothing is known of the others
+                given = _grid_values(
+                    self.grid(method), stored
+                )  # before the first draw is done, nothing is known of the others
             others = [self.task(method, k, given) for k in range(1, len(self.experiment.splits))]
             unknown = self.tuning == "first" and first.key not in self.store
             count += sum(unknown or task.key not in self.store for task in [first, *others])
@@ -199,7 +205,7 @@ class _Run:
             "folds": folds,
             "components": e.n_components,
             "iterations": {name: count for name, count in iterations.items() if count is not None},
-            "grids": {m.name: {k: list(v) for k, v in m.grid.items()} for m in self.methods if m.grid},
+            "grids": {m.name: {k: list(v) for k, v in self.grid(m).items()} for m in self.methods if m.grid},
             "data": f"sha256 {self._data}",
             "result version": RESULT_VERSION,
         }
@@ -279,6 +285,6 @@ def _digest(indices: np.ndarray) -> str:
     return hashlib.sha256(np.asarray(indices, np.int64).tobytes()).hexdigest()[:16]
 
 
-def _grid_values(method: Method, params: Mapping[str, Any]) -> dict[str, Any]:
+def _grid_values(grid: Grid, params: Mapping[str, Any]) -> dict[str, Any]:
     """Stored parameters as the values of the grid that they came from."""
-    return {name: next((v for v in method.grid[name] if plain(v) == value), value) for name, value in params.items()}
+    return {name: next((v for v in grid[name] if plain(v) == value), value) for name, value in params.items()}

@@ -124,21 +124,38 @@ def _shared_scores(estimator: Any, X: Any, y: np.ndarray, folds: list[Split]) ->
 
 
 def _plain_scores(estimator: Any, X: Any, y: np.ndarray, folds: list[Split]) -> Scores:
-    """The same by a fit each; a point that fails anywhere is out, and all failing is an error."""
+    """The same by a fit each, shared by points that differ in the classifier behind the reduction alone.
+
+    A point that fails anywhere is out, and all failing is an error.
+    """
 
     def scores(points: list[dict[str, Any]]) -> np.ndarray:
         found = np.full((len(folds), len(points)), np.nan)
-        failure: Exception | None = None
-        for p, point in enumerate(points):
-            try:
-                for f, (train, test) in enumerate(folds):
-                    model = clone(estimator).set_params(**point).fit(X[train], y[train])
-                    found[f, p] = model.score(X[test], y[test])
-            except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-                failure = failure or error
-                found[:, p] = np.nan
-        if failure is not None and np.all(np.isnan(found)):
-            raise failure
+        failures: list[Exception] = []
+        for reduction, members in _by_reduction(estimator, points):
+            for f, (train, test) in enumerate(folds):
+                model = clone(estimator).set_params(**reduction)
+                for k, p in enumerate(members):
+                    try:
+                        model.set_params(**points[p])
+                        fit = model.fit_classifier if k and hasattr(model, "components_") else model.fit
+                        found[f, p] = fit(X[train], y[train]).score(X[test], y[test])
+                    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+                        failures.append(error)
+        found[:, np.isnan(found).any(axis=0)] = np.nan
+        if failures and np.all(np.isnan(found)):
+            raise failures[0]
         return found
 
     return scores
+
+
+def _by_reduction(estimator: Any, points: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[int]]]:
+    """Points that one fit serves: what they share, and their places; each point alone where fits cannot be shared."""
+    if not hasattr(estimator, "fit_classifier"):
+        return [(point, [p]) for p, point in enumerate(points)]
+    groups: dict[str, tuple[dict[str, Any], list[int]]] = {}
+    for p, point in enumerate(points):
+        shared = {name: value for name, value in point.items() if name != "classifier"}
+        groups.setdefault(repr(sorted(shared.items())), (shared, []))[1].append(p)
+    return list(groups.values())
