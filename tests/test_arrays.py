@@ -1,5 +1,7 @@
 """The few array operations that the standard does not name, on every library under test."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -56,11 +58,13 @@ def test_inverse_lower_ignores_what_stands_above_the_diagonal(as_array, rng, spd
     np.testing.assert_allclose(found, arrays.to_numpy(arrays.inverse_lower(as_array(L))), rtol=1e-14)
 
 
-@pytest.mark.parametrize("threaded", [False, True])
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("block_bytes", [8, 100, 1 << 22])
-def test_blocks_cover_the_range_once_and_in_order(monkeypatch, threaded, block_bytes):
+def test_blocks_cover_the_range_once_and_in_order(as_array, monkeypatch, threads, block_bytes):
+    monkeypatch.setattr(arrays, "threads", lambda: threads)
     monkeypatch.setattr(arrays, "BLOCK_BYTES", block_bytes)
-    parts = list(arrays.map_blocks(lambda s: np.arange(100)[s], 100, 8, threaded=threaded))
+    monkeypatch.setattr(arrays, "TORCH_BLOCK_BYTES", block_bytes)
+    parts = list(arrays.map_blocks(lambda s: np.arange(100)[s], 100, 8, on=as_array(np.zeros(1))))
     np.testing.assert_array_equal(np.concatenate(parts), np.arange(100))
     assert len(parts) >= (100 if block_bytes == 8 else 1)
 
@@ -82,7 +86,33 @@ def test_errors_inside_blocks_reach_the_caller(monkeypatch):
         raise ValueError(f"at {s.start}")
 
     with pytest.raises(ValueError, match="at 0"):
-        list(arrays.map_blocks(fail, 100, 8, threaded=True))
+        list(arrays.map_blocks(fail, 100, 8, on=np.zeros(1)))
+
+
+def test_blocks_inside_blocks_do_not_wait_for_each_other(monkeypatch):
+    monkeypatch.setattr(arrays, "threads", lambda: 2)
+    monkeypatch.setattr(arrays, "BLOCK_BYTES", 64)
+
+    def outer(s):
+        return sum(arrays.map_blocks(lambda t: t.stop - t.start, 50, 8, on=np.zeros(1))) * (s.stop - s.start)
+
+    assert sum(arrays.map_blocks(outer, 100, 8, on=np.zeros(1))) == 5000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_threads_work_in_a_forked_child(monkeypatch):
+    monkeypatch.setattr(arrays, "threads", lambda: 2)
+    monkeypatch.setattr(arrays, "BLOCK_BYTES", 64)
+
+    def total():
+        return sum(arrays.map_blocks(lambda t: t.stop - t.start, 100, 8, on=np.zeros(1)))
+
+    assert total() == 100
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if total() == 100 else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_like_and_to_numpy_go_back_and_forth(as_array, rng):

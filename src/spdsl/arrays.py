@@ -1,14 +1,16 @@
 """Which array library is this, and the few batched operations that the array standard does not name.
 
-The only module that imports torch, and it does so only when the caller brings a tensor or asks for a device.
+The only module that imports torch or CuPy, and it does so only when the caller brings a tensor or asks for a device.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from functools import cache
+from threading import Lock, local
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +23,10 @@ from threadpoolctl import ThreadpoolController
 Array = Any  # a NumPy array or a torch tensor; the standard has no common base class
 
 BLOCK_BYTES = 1 << 22  # working set of one block of small matrices: a few of these fit in a core's share of cache
+TORCH_BLOCK_BYTES = 1 << 28  # the same for torch on the CPU, which spreads one call over the cores itself
+DEVICE_BLOCK_BYTES = 1 << 31  # the same on a GPU, which wants all the work at once that its memory can hold
+CHUNK_BYTES = 1 << 28  # of a stack on its way to a device
+TORCH_EIGH = 32  # size up to which torch's batched eigh on CUDA is a batched kernel; beyond, one matrix after the other
 
 
 ROUND = 16  # blocks per thread in one round; the results of a round are held at once
@@ -124,41 +130,109 @@ class _OneBlasThread:
 one_blas_thread = _OneBlasThread()
 
 
-def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *, threaded: bool) -> Iterator[Any]:
-    """Yield `function` of the slices that cover `range(count)`, in order; over threads where that pays.
+class _Pool:
+    """One pool of threads for the whole process, made when first needed, and anew in a forked child."""
 
-    NumPy's stacked LAPACK loops use one core but release the interpreter lock, so the blocks are spread over threads
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._made: tuple[int, int, ThreadPoolExecutor] | None = None
+        self._inside = local()
+
+    def map(self, function: Callable[[slice], Any], slices: Sequence[slice], workers: int) -> list[Any]:
+        """Results in order; in the calling thread where that is one of ours, which must not wait for the others."""
+        if workers == 1 or len(slices) <= 1 or getattr(self._inside, "yes", False):
+            return [function(s) for s in slices]
+        with one_blas_thread:
+            return list(self._executor(workers).map(function, slices))
+
+    def _executor(self, workers: int) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._made is None or self._made[:2] != (os.getpid(), workers):
+                self._made = (os.getpid(), workers, ThreadPoolExecutor(workers, "spdsl", self._enter))
+            return self._made[2]
+
+    def _enter(self) -> None:
+        self._inside.yes = True
+
+
+pool = _Pool()
+
+
+def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *, on: Array) -> Iterator[Any]:
+    """Yield `function` of the slices that cover `range(count)`, in order, sized for the device that holds `on`.
+
+    NumPy's stacked LAPACK loops use one core but release the interpreter lock, so their blocks are spread over threads
     with the BLAS underneath held to one thread each.
     """
-    per_block = max(1, BLOCK_BYTES // max(1, item_bytes))
-    workers = threads() if threaded else 1
-    if threaded and count * item_bytes > BLOCK_BYTES // 16:
+    workers = threads() if is_numpy_array(on) else 1
+    per_block = max(1, block_bytes(on) // max(1, item_bytes))
+    if workers > 1 and count * item_bytes > BLOCK_BYTES // 16:
         per_block = min(per_block, -(-count // workers))
     slices = [slice(start, min(start + per_block, count)) for start in range(0, count, per_block)]
-    if workers == 1 or len(slices) <= 1:
-        yield from map(function, slices)
-        return
     for start in range(0, len(slices), ROUND * workers):
-        some = slices[start : start + ROUND * workers]
-        # nothing is yielded inside: a consumer that stops half-way must not leave threads or the BLAS setting behind
-        with one_blas_thread, ThreadPoolExecutor(min(workers, len(some))) as pool:
-            results = list(pool.map(function, some))
-        yield from results
+        # nothing is yielded inside: a consumer that stops half-way must not leave the BLAS setting behind
+        yield from pool.map(function, slices[start : start + ROUND * workers], workers)
+
+
+def block_bytes(x: Array) -> int:
+    """Working set of one block beside `x`."""
+    if is_numpy_array(x):
+        return BLOCK_BYTES
+    return DEVICE_BLOCK_BYTES if x.device.type == "cuda" else TORCH_BLOCK_BYTES
 
 
 def over_blocks(function: Callable[..., Any], *arrays: Array) -> Any:
     """Apply a function of stacks to stacks, block by block along the first axis, and join what it returns."""
     first = arrays[0]
     count = first.shape[0]
-    if not is_numpy_array(first):
-        return function(*arrays)
     item_bytes = 8 * sum(int(np.prod(a.shape[1:])) for a in arrays)
-    parts = list(map_blocks(lambda s: function(*(a[s] for a in arrays)), count, item_bytes, threaded=True))
-    if len(parts) == 1:
-        return parts[0]
+    parts = list(map_blocks(lambda s: function(*(a[s] for a in arrays)), count, item_bytes, on=first))
     if isinstance(parts[0], tuple):
-        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-    return np.concatenate(parts)
+        return tuple(concat(column) for column in zip(*parts, strict=True))
+    return concat(parts)
+
+
+def eigh(A: Array) -> tuple[Array, Array]:
+    """Eigenvalues, ascending, and eigenvectors of a stack of symmetric matrices (a,m,m)."""
+    if _beyond_torch(A) and (cupy := _cupy()) is not None:
+        import torch
+
+        with cupy.cuda.Device(A.device.index), cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+            w, V = cupy.linalg.eigh(cupy.from_dlpack(A.contiguous()))
+        return torch.from_dlpack(w), torch.from_dlpack(V)
+    w, V = namespace(A).linalg.eigh(A)
+    return w, V
+
+
+def eigvalsh(A: Array) -> Array:
+    """Eigenvalues, ascending, of a stack of symmetric matrices (a,m,m)."""
+    if _beyond_torch(A) and (cupy := _cupy()) is not None:
+        import torch
+
+        with cupy.cuda.Device(A.device.index), cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+            return torch.from_dlpack(cupy.linalg.eigvalsh(cupy.from_dlpack(A.contiguous())))
+    return namespace(A).linalg.eigvalsh(A)
+
+
+def _beyond_torch(A: Array) -> bool:
+    """Whether torch would take the matrices of this stack one after the other."""
+    return is_torch_array(A) and A.is_cuda and A.ndim == 3 and A.shape[0] > 1 and A.shape[-1] > TORCH_EIGH
+
+
+@cache
+def _cupy() -> ModuleType | None:
+    """CuPy, or None and a warning that says what it costs."""
+    try:
+        import cupy
+    except ImportError:
+        warnings.warn(
+            f"without CuPy, eigen-decompositions of matrices beyond {TORCH_EIGH} x {TORCH_EIGH} are about 100 times slower "
+            f"on this device; pip install cupy-cuda13x, or cupy-cuda12x, as your CUDA is",
+            UserWarning,
+            stacklevel=2,
+        )
+        return None
+    return cupy
 
 
 def symmetric(A: Array) -> Array:

@@ -63,10 +63,7 @@ def check_spd(X: Any, *, name: str = "X") -> Array:
     stack = as_stack(X, name=name)
     item_bytes = 8 * stack.shape[-1] ** 2
     checks = arrays.map_blocks(
-        lambda s: _check_block(stack[s], s.start, name, rounding),
-        stack.shape[0],
-        item_bytes,
-        threaded=arrays.is_numpy(stack),
+        lambda s: _check_block(stack[s], s.start, name, rounding), stack.shape[0], item_bytes, on=stack
     )
     for complaint in checks:
         if complaint is not None:

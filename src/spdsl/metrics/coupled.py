@@ -143,22 +143,22 @@ class AffineInvariant(PairMetric):
     def values(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
         xp = namespace(FA[0])
         K = FA[1] @ FB[0]
-        w = xp.linalg.eigvalsh(K @ K.mT)
+        w = arrays.eigvalsh(K @ K.mT)
         wide = spread_out(w)
         if bool(wide.any()):
-            w[wide] = xp.linalg.svdvals(K[wide]) ** 2
-        return xp.sum(xp.log(positive(w)) ** 2, axis=-1)
+            w[wide] = positive(xp.linalg.svdvals(K[wide]) ** 2)
+        return xp.sum(xp.log(w) ** 2, axis=-1)
 
     def link(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
         xp = namespace(FA[0])
         K = FA[1] @ FB[0]
-        w, U = xp.linalg.eigh(K @ K.mT)
+        w, U = arrays.eigh(K @ K.mT)
         wide = spread_out(w)
         V = None
         if bool(wide.any()):
             U[wide], s, Vt = xp.linalg.svd(K[wide])
-            w[wide], V = s * s, Vt.mT
-        log_w = xp.log(positive(w))
+            w[wide], V = positive(s * s), Vt.mT
+        log_w = xp.log(w)
         left = FA[1].mT @ U  # L_i^-T U
         right = left / xp.sqrt(w)[:, None, :]  # L_j^-T V, the same in exact arithmetic
         if V is not None:

@@ -31,8 +31,8 @@ def positive(w: Array) -> Array:
 
 
 def spread_out(w: Array) -> Array:
-    """Which rows of ascending eigenvalues spread so far that the smallest has lost its digits."""
-    return w[:, 0] * SPREAD < w[:, -1]
+    """Which rows of ascending eigenvalues spread so far that the smallest has lost its digits, or is not positive."""
+    return ~((w[:, 0] * SPREAD >= w[:, -1]) & (w[:, 0] > 0))
 
 
 def cholesky(P: Array) -> Array:
@@ -93,9 +93,7 @@ def take(F: tuple[Array, ...], index: Array) -> tuple[Array, ...]:
 
 def run_pair_blocks(function: Callable[[slice], Any], count: int, rows: Array) -> Iterator[Any]:
     """Run `function` on slices of the pairs, sized so that the matrices of one slice stay small."""
-    threaded = arrays.is_numpy(rows)
-    item_bytes = 8 * rows.shape[1] * 4 if threaded else 8 * rows.shape[1] // 64  # a GPU wants larger blocks
-    return arrays.map_blocks(function, count, item_bytes, threaded=threaded)
+    return arrays.map_blocks(function, count, 8 * rows.shape[1] * 4, on=rows)
 
 
 def pair_blocks(function: Callable[[slice], Any], count: int, rows: Array) -> Array:

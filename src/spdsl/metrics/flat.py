@@ -65,12 +65,12 @@ class SpectralMetric(FlatMetric):
         raise NotImplementedError
 
     def embed(self, P: Array) -> tuple[Array, ...]:
-        w, V = namespace(P).linalg.eigh(symmetric(P))
+        w, V = arrays.eigh(symmetric(P))
         wide = spread_out(w)
         if bool(wide.any()):  # singular values of a factor carry twice the digits of eigenvalues of the product
             V[wide], s, _ = namespace(P).linalg.svd(cholesky(P[wide]))
-            w[wide] = s * s
-        return (V * self.spectrum(positive(w))[:, None, :]) @ V.mT, w, V
+            w[wide] = positive(s * s)
+        return (V * self.spectrum(w)[:, None, :]) @ V.mT, w, V
 
     def pull(self, G: Array, *saved: Array) -> Array:
         w, V = saved

@@ -4,51 +4,120 @@ from __future__ import annotations
 
 from typing import Any
 
+from spdsl import arrays
 from spdsl.arrays import Array, namespace, symmetric
 
 
 class MemoryStack:
-    """A stack held in memory, as a NumPy array or a torch tensor."""
+    """A stack held in memory, as a NumPy array or a torch tensor, float64 or float32.
+
+    Beside X it holds the m x n products `W'X_i` and `H'X_i`, in the precision of X; what is m x m is float64 always.
+    X_i is symmetric, so `W'X_i` is `(X_i W)'`: products in that order run through memory as it lies, and the gradient
+    becomes one matrix product over all matrices.
+    """
 
     def __init__(self, X: Array) -> None:
         self.X = X
         self.passes = 0
         self.W: Any = None
+        self.WX: Any = None
+        self.HX: Any = None
+        self._pending = 0.0  # step along H that W has taken and WX not yet: it is taken while the gradient reads WX
 
     def start(self, W: Array) -> Array:
-        if W is not self.W:
-            self.W, self.XW = W, self._product(W)
-        return symmetric(W.mT @ self.XW)
+        if W is self.W:
+            self._catch_up()
+            return self._reduced()
+        self.W, self._pending = W, 0.0
+        return self.refresh()
 
     def refresh(self) -> Array:
-        self.XW = self._product(self.W)
-        return symmetric(self.W.mT @ self.XW)
+        self._pending = 0.0
+        self.WX = self._buffer(self.WX, self.W)
+        return symmetric(self._pass(self.W, self.W, self.WX))
 
     def look(self, H: Array) -> tuple[Array, Array]:
+        self._catch_up()
         self.H = H
-        self.XH = self._product(H)
-        cross = self.W.mT @ self.XH
-        return cross + cross.mT, symmetric(H.mT @ self.XH)
+        self.HX = self._buffer(self.HX, H)
+        both = self._pass(H, namespace(H).concat([self.W, H], axis=1), self.HX)
+        m = H.shape[1]
+        cross = both[:, :, :m]
+        return cross + cross.mT, symmetric(both[:, :, m:])
 
     def step(self, t: float, right: Array | None = None) -> Array:
+        self._catch_up()
         self.W = self.W + t * self.H
-        self.XH *= t
-        self.XW += self.XH
+        self._pending = t
         if right is not None:
+            self._catch_up()
             self.W = self.W @ right
-            self.XW = self.XW @ right
+            self.WX = self._cast(right.mT) @ self.WX
         return self.W
 
     def scale(self, factor: float) -> Array:
+        self._catch_up()
         self.W = self.W * factor
-        self.XW *= factor
+        self.WX *= factor
         return self.W
 
     def gradient(self, S: Array) -> Array:
-        return 2 * namespace(S).sum(self.XW @ S, axis=0)
+        _, m, n = self.WX.shape
+        step, self._pending = self._pending, 0.0
 
-    def _product(self, W: Array) -> Array:
-        """X_i W for all i as one matrix product."""
+        def part(s: slice) -> Array:
+            if step:
+                self._advance(s, step)
+            block = self._double(self.WX[s])
+            left = namespace(S).permute_dims(S[s], (1, 0, 2)).reshape(m, -1)
+            return left @ block.reshape(-1, n)
+
+        return 2 * sum(self._blocks(part, m * n)).mT
+
+    def _pass(self, H: Array, right: Array, out: Array) -> Array:
+        """Write all `H'X_i` to `out` and return `H'X_i right`: one pass over the data."""
         self.passes += 1
-        N, n, _ = self.X.shape
-        return (self.X.reshape(N * n, n) @ W).reshape(N, n, W.shape[1])
+        xp = namespace(H)
+        _, m, n = out.shape
+        left = self._cast(H.mT)
+
+        def part(s: slice) -> Array:
+            xp.matmul(left, self.X[s], out=out[s])
+            return self._double(out[s]).reshape(-1, n) @ right
+
+        return arrays.concat(list(self._blocks(part, n * n))).reshape(-1, m, right.shape[1])
+
+    def _reduced(self) -> Array:
+        """P from WX as it stands."""
+        _, m, n = self.WX.shape
+        parts = self._blocks(lambda s: self._double(self.WX[s]).reshape(-1, n) @ self.W, m * n)
+        return symmetric(arrays.concat(list(parts)).reshape(-1, m, m))
+
+    def _catch_up(self) -> None:
+        """Take the pending step."""
+        step, self._pending = self._pending, 0.0
+        if step:
+            _, m, n = self.WX.shape
+            list(self._blocks(lambda s: self._advance(s, step), m * n))
+
+    def _advance(self, s: slice, step: float) -> None:
+        block = self.WX[s]
+        block += step * self.HX[s]
+
+    def _blocks(self, function: Any, item: int) -> Any:
+        """Run a function over blocks of the matrices, of which one takes so many numbers."""
+        return arrays.map_blocks(function, self.X.shape[0], 8 * item, on=self.X)
+
+    def _buffer(self, held: Any, H: Array) -> Array:
+        """The array for `H'X`, made once."""
+        shape = (self.X.shape[0], H.shape[1], H.shape[0])
+        if held is not None and tuple(held.shape) == shape:
+            return held
+        return namespace(self.X).empty(shape, dtype=self.X.dtype, device=self.X.device)
+
+    def _cast(self, A: Array) -> Array:
+        """To the precision of X."""
+        return namespace(A).astype(A, self.X.dtype, copy=False)
+
+    def _double(self, A: Array) -> Array:
+        return namespace(A).astype(A, namespace(A).float64, copy=False)
