@@ -278,10 +278,14 @@ def pair_product(i: Array, j: Array, c: Array, Z: Array) -> Array:
     if len(c) * 8 > count * count:
         C = pair_matrix(i, j, c, count)
         return C @ Z
+    xp = namespace(Z)
+    row, column, both = xp.concat([i, j]), xp.concat([j, i]), xp.concat([c, c])
     if is_numpy_array(Z):
-        C = scipy.sparse.coo_array((c, (i, j)), shape=(count, count)).tocsr()
-        return C @ Z + C.T @ Z
-    return scatter_add(count, i, c[:, None] * Z[j]) + scatter_add(count, j, c[:, None] * Z[i])
+        return scipy.sparse.csr_array((both, (row, column)), shape=(count, count)) @ Z
+    import torch
+
+    C = torch.sparse_coo_tensor(xp.stack([row, column]), both, (count, count), check_invariants=False)
+    return C @ Z
 
 
 def pair_matrix(i: Array, j: Array, c: Array, count: int) -> Array:

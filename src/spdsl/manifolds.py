@@ -24,7 +24,16 @@ class Manifold(Protocol):
         """Bring a full-rank matrix onto the manifold."""
 
     def project(self, W: Array, Z: Array) -> Array:
-        """Orthogonal projection of `Z` to the tangent (horizontal) space at `W`; also the vector transport."""
+        """Orthogonal projection of `Z` to the tangent (horizontal) space at `W`."""
+
+    def gradient(self, W: Array, G: Array) -> Array:
+        """Riemannian gradient at W from the Euclidean one."""
+
+    def transport(self, W: Array, Z: Array) -> Array:
+        """Bring a tangent vector of the last point to the point W that a step along the curve reached.
+
+        Good for inner products with the gradient and the last direction at W, which is all that the solver takes.
+        """
 
     def normaliser(self, H: Array) -> Normaliser | None:
         """The factor that keeps `W + tH` on the manifold, or None where the line itself stays on it."""
@@ -41,6 +50,12 @@ class FullRank:
     def project(self, W: Array, Z: Array) -> Array:
         return Z
 
+    def gradient(self, W: Array, G: Array) -> Array:
+        return G
+
+    def transport(self, W: Array, Z: Array) -> Array:
+        return Z
+
     def normaliser(self, H: Array) -> Normaliser | None:
         return None
 
@@ -50,7 +65,8 @@ class FixedRankPSD(FullRank):
 
     Vertical vectors are `W Omega` with Omega skew, m x m (the paper prints n x m); horizontal ones have `W'H` symmetric.
     The geodesic from a horizontal H is the straight line `W + tH`. The gradient of a rotation-invariant function is
-    horizontal as it stands.
+    horizontal as it stands, and so is H all along its own geodesic: `(W + tH)'H` is symmetric where `W'H` is. Other
+    vectors would have to be projected for the transport, but products with horizontal vectors do not see the difference.
     """
 
     name = "psd"
@@ -75,6 +91,12 @@ class Grassmann:
 
     def project(self, W: Array, Z: Array) -> Array:
         return Z - W @ (W.mT @ Z)
+
+    def gradient(self, W: Array, G: Array) -> Array:
+        return self.project(W, G)
+
+    def transport(self, W: Array, Z: Array) -> Array:
+        return self.project(W, Z)
 
     def normaliser(self, H: Array) -> Normaliser | None:
         xp = namespace(H)

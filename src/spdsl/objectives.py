@@ -5,6 +5,7 @@ Every objective is minimised. An objective never sees a matrix, only the squared
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import numpy as np
@@ -58,14 +59,16 @@ class CenteredAlignment:
         rows = diagonal + arrays.scatter_add(N, i, a) + arrays.scatter_add(N, j, a)
         total = xp.sum(rows)
         square = N * diagonal + 2 * xp.sum(a * a) - 2 / N * xp.sum(rows * rows) + total**2 / N**2
-        if not float(square) > 0:  # all similarities equal: nothing to align, and no direction to go
+        product = diagonal * self.trace_ + 2 * xp.sum(a * target)
+        square, product, total = xp.stack([square, product, total]).tolist()  # one wait for the device
+        if not square > 0:  # all similarities equal: nothing to align, and no direction to go
             return 0.0, xp.zeros_like(d2)
-        norm = xp.sqrt(square)
-        value = (diagonal * self.trace_ + 2 * xp.sum(a * target)) / norm
+        norm = math.sqrt(square)
+        value = product / norm
         centred = a - (rows[i] + rows[j]) / N + total / N**2  # U A U at the pairs
         slope = target / norm - value * centred / square
         k = a + 1 if full else a
-        return -float(value), 2 * self.beta * k * slope
+        return -value, (2 * self.beta) * k * slope
 
 
 class PairAlignment:
@@ -94,12 +97,13 @@ class PairAlignment:
         (target,) = _on_device(self._moved, d2, self.target_)
         k = xp.exp(-self.beta * d2)
         centred = k - xp.mean(k)
-        norm = xp.sqrt(xp.sum(centred * centred))
-        if float(norm) == 0:
+        square, product = xp.stack([xp.sum(centred * centred), xp.sum(centred * target)]).tolist()
+        if square == 0:
             return 0.0, xp.zeros_like(d2)
-        value = xp.sum(centred * target) / norm
+        norm = math.sqrt(square)
+        value = product / norm
         slope = (target - value * centred / norm) / norm
-        return -float(value), self.beta * k * slope
+        return -value, self.beta * k * slope
 
 
 class GraphEmbedding:

@@ -28,12 +28,13 @@ FIRST_STEP = 0.1  # length of the very first trial, relative to W
 REFRESH = 100  # iterations after which XW is computed from W again, against rounding drift
 MAX_STRETCH = 10.0  # one step is at most this long, relative to W: a trial further out says nothing about here
 MAX_SIZE = 1e4  # of W, relative to the start: no objective with a minimum goes there, if it depends on the size at all
+SQUARED = 1e-10  # ratio of the eigenvalues of W'W down to which they tell the condition of W
 MAX_CONDITION = 1e8  # of W: beyond it W'XW loses all its digits in double precision
 
 
 def inner(A: Array, B: Array) -> float:
     """Frobenius inner product."""
-    return float(namespace(A).sum(A * B))
+    return float(namespace(A).vecdot(A.reshape(-1), B.reshape(-1)))
 
 
 def hestenes_stiefel(g: Array, old_g: Array, H: Array) -> float:
@@ -230,15 +231,20 @@ class _State:
     def _settle(self, evaluation: Evaluation) -> None:
         """Take over value and gradient of the current point."""
         self.value = evaluation.value
-        self.g = self.manifold.project(self.W, self.problem.stack.gradient(evaluation.S))
+        self.g = self.manifold.gradient(self.W, self.problem.stack.gradient(evaluation.S))
         self.gradient_norm = math.sqrt(inner(self.g, self.g))
         self.size = math.sqrt(inner(self.W, self.W))
 
     @property
     def condition(self) -> float:
         """Condition number of W."""
-        w = namespace(self.W).linalg.svdvals(self.W)
-        return float(w[0] / w[-1]) if float(w[-1]) > 0 else math.inf
+        xp = namespace(self.W)
+        squares = xp.linalg.eigvalsh(self.W.mT @ self.W).tolist()
+        low, high = squares[0], squares[-1]
+        if low > SQUARED * high:
+            return math.sqrt(high / low)
+        w = xp.linalg.svdvals(self.W).tolist()  # W'W has lost the digits
+        return w[0] / w[-1] if w[-1] > 0 else math.inf
 
     def refresh(self) -> None:
         """Compute XW and P from W again."""
@@ -282,8 +288,8 @@ class _State:
     def _direction(self, rule: str) -> tuple[Array, float]:
         """Conjugate direction, or the negative gradient where that would not go down."""
         if self.H is not None:
-            H = self.manifold.project(self.W, self.H)
-            old_g = self.manifold.project(self.W, self.old_g)
+            H = self.manifold.transport(self.W, self.H)
+            old_g = self.manifold.transport(self.W, self.old_g)
             direction = BETA_RULES[rule](self.g, old_g, H) * H - self.g
             slope = inner(self.g, direction)
             if slope < -1e-10 * self.gradient_norm * math.sqrt(inner(direction, direction)):
