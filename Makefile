@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .PHONY: demo test test-torch lint format clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python -m spdsl.demo
+	$(BIN)/spdsl reproduce
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest
@@ -34,7 +34,7 @@ $(VENV)/.made:
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml
 	@echo "Installing spdsl ..."
-	@$(PIP) install -e '.[progress]'
+	@$(PIP) install -e '.[cli]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml
@@ -53,4 +53,4 @@ $(VENV)/.lint: $(VENV)/.made pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) spdsl-results build dist .pytest_cache .mypy_cache .ruff_cache

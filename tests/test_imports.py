@@ -25,7 +25,7 @@ FLOORS = [
     {"methods"},
     {"experiments"},
     {"commands"},
-    {"cli", "demo"},
+    {"cli"},
 ]
 SIDE_ROOMS = {"features": {"arrays", "validation"}, "datasets": {"arrays", "validation", "features"}}
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spdsl import demo
 from spdsl.datasets import load_digit_sets
 from spdsl.experiments.protocols import load_experiment
 
@@ -45,13 +44,6 @@ def test_digit_sets_are_covariances_with_mean():
 def test_digit_sets_need_two_images():
     with pytest.raises(ValueError, match="at least 2 images"):
         load_digit_sets(1)
-
-
-def test_the_demo_prints_a_table(capsys):
-    demo.main(n_splits=1)
-    out = capsys.readouterr().out
-    for name in ("AIM", "Stein", "LEM", "plain nearest neighbour"):
-        assert name in out
 
 
 def test_the_example_draws_its_figure(tmp_path):

@@ -6,7 +6,14 @@ import sys
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; Ctrl-C before a command has begun is no reason for a traceback."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _run() -> None:
     try:
         import typer
     except ImportError:

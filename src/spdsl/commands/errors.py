@@ -31,8 +31,8 @@ def plain_errors(debug: bool = False, *, kept: Path | None = None) -> Iterator[N
     try:
         yield
     except KeyboardInterrupt:
-        again = f": what is finished is kept in {kept}; the same command again goes on from there" if kept else ""
-        typer.echo(f"\ninterrupted{again}", err=True)
+        again = f": what is finished is kept in {kept}; the same command again goes on from there"
+        typer.echo(f"\ninterrupted{again if kept and _anything_in(kept) else ''}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except (typer.Exit, typer.BadParameter):
         raise
@@ -50,9 +50,14 @@ def _interrupt(*_: Any) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _anything_in(folder: Path) -> bool:
+    """Whether a command has got as far as to write there."""
+    return folder.is_dir() and any(folder.iterdir())
+
+
 def in_words(error: Exception, kept: Path | None = None) -> str:
     """One line about an error; `kept` as in `plain_errors`."""
-    safe = "finished work is kept: " if kept else ""
+    safe = "finished work is kept: " if kept and _anything_in(kept) else ""
     if type(error).__name__ in ("TerminatedWorkerError", "BrokenProcessPool"):
         return f"a worker process died, most likely for want of memory; {safe}try again with fewer --jobs"
     if isinstance(error, ConnectionError):

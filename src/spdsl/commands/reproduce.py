@@ -15,10 +15,10 @@ from rich.console import Console
 from spdsl.commands.errors import Debug, plain_errors
 from spdsl.commands.progress import shown
 from spdsl.experiments.outputs import write_outputs
-from spdsl.experiments.protocols import STUDIES, Experiment, Tuning, load_experiment
+from spdsl.experiments.protocols import STUDIES, Experiment, Tuning, check_source, load_experiment
 from spdsl.experiments.results import Results
 from spdsl.experiments.runner import run_experiment
-from spdsl.experiments.store import Store
+from spdsl.experiments.store import Store, open_early
 from spdsl.experiments.tables import notes, to_rich
 from spdsl.methods import get_methods
 
@@ -39,7 +39,8 @@ def _one_of(*names: str) -> Callable[[str | None], str | None]:
 def _methods(value: str) -> str:
     """A check of a list of methods."""
     try:
-        get_methods(_names(value))
+        if not get_methods(_names(value)):
+            raise ValueError("no method is named")
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     return value
@@ -47,12 +48,12 @@ def _methods(value: str) -> str:
 
 def _names(value: str) -> str | list[str]:
     """The word "all" or "paper", or the names between commas."""
-    names = [name.strip() for name in value.split(",") if name.strip()]
+    names = list(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
     return names[0] if names in (["all"], ["paper"]) else names
 
 
 Dataset = Annotated[
-    str | None, typer.Argument(metavar=f"[{'|'.join(STUDIES)}]", callback=_one_of(*STUDIES), help="Which dataset.")
+    str | None, typer.Argument(metavar="|".join(STUDIES), callback=_one_of(*STUDIES), help="Which dataset.")
 ]
 Data = Annotated[
     Path | None, typer.Option("--data", help="Folder of the dataset, or an .npz file of your own with X and y.")
@@ -109,8 +110,10 @@ def reproduce(
     if quick:
         draws, tune = draws or QUICK_DRAWS, tune or "none"
     with plain_errors(debug, kept=folder):
-        store = Store(folder)
+        check_source(dataset, data)
+        store = open_early(folder)
         experiment = _load(dataset, data, draws, components, ridge, partial, jobs or os.cpu_count() or 1)
+        store = Store(folder) if store is None else store
         _say(experiment, store)
         results = run_experiment(
             experiment,
@@ -121,8 +124,8 @@ def reproduce(
             n_jobs=jobs or -1,
             cluster=cluster,
         )
-        paths = write_outputs(results, folder)
-    _show(results, paths, time.perf_counter() - began)
+        written = write_outputs(results, folder)
+    _show(results, written, time.perf_counter() - began)
     failed = sum(bool(cell.error) for cell in results.cells)
     if failed:
         typer.echo(f"error: {failed} of {len(results.cells)} cells failed; the table says why", err=True)
@@ -161,18 +164,26 @@ def _say(experiment: Experiment, store: Store) -> None:
     """What is about to run."""
     for line in store.damaged:
         typer.echo(f"warning: {line}", err=True)
-    typer.echo(f"{experiment.title}. {experiment.description}")
+    _write(f"{experiment.title}. {experiment.description}")
     train, test = (len(part) for part in experiment.splits[0])
-    typer.echo(f"{experiment.how}; {train} labelled matrices, {test} to recognise; m = {experiment.n_components}.")
+    _write(f"{experiment.how}; {train} labelled matrices, {test} to recognise; m = {experiment.n_components}.")
     if len(store):
-        typer.echo(f"{len(store)} finished cells are in {store.path}.")
+        _write(f"{len(store)} cells are finished already, in {store.path}.")
 
 
-def _show(results: Results, paths: list[Path], seconds: float) -> None:
+def _show(results: Results, written: dict[Path, str], seconds: float) -> None:
     """The table and where everything is."""
-    console = Console(soft_wrap=False)
-    console.print(to_rich(results))
+    Console().print(to_rich(results))
     for note in notes(results):
-        console.print(note, markup=False, highlight=False, style="dim")
-    names = ", ".join(path.name for path in paths)
-    typer.echo(f"\n{results.seconds:.0f} s of work, {seconds:.0f} s now. Written to {paths[0].parent}: {names}")
+        _write(note, style="dim")
+    _write(f"\nDone in {seconds:.0f} s; all cells together took {results.seconds:.0f} s of work.")
+    _write(f"Written to {next(iter(written)).parent}:")
+    width = max(len(path.name) for path in written)
+    for path, about in written.items():
+        _write(f"  {path.name:<{width}}  {about}")
+
+
+def _write(text: str, style: str | None = None) -> None:
+    """Text that breaks between words where the terminal ends, and nowhere in a pipe."""
+    console = Console()
+    console.print(text, markup=False, highlight=False, style=style, soft_wrap=not console.is_terminal)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -81,7 +82,7 @@ def run_cell(
 
 def run_jobs(
     function: Callable[..., T], jobs: Iterable[tuple[Any, ...]], n_jobs: int | None, cluster: str | None = None
-) -> Iterator[T]:
+) -> Generator[T, None, None]:
     """Yield `function(*job)` for every job as it is done, in no particular order.
 
     Parameters
@@ -96,7 +97,8 @@ def run_jobs(
     """
     if cluster is not None:
         with _client(cluster) as client, parallel_config(backend="dask", client=client):
-            yield from Parallel(return_as="generator_unordered", batch_size=1)(delayed(function)(*job) for job in jobs)
+            run = Parallel(return_as="generator_unordered", batch_size=1)
+            yield from _closed_quietly(run(delayed(function)(*job) for job in jobs))
         return
     workers = effective_n_jobs(n_jobs)
     if workers == 1:
@@ -107,7 +109,33 @@ def run_jobs(
     with parallel_config(backend="loky", inner_max_num_threads=cores):
         # nothing is dispatched ahead of a free worker by more than one job: two runs that share a store share the work
         run = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch=workers + 1, batch_size=1)
-        yield from run(delayed(function)(*job) for job in jobs)
+        with _inherited_by_workers():
+            results = run(delayed(function)(*job) for job in jobs)
+        yield from _closed_quietly(results)
+
+
+def _closed_quietly(results: Generator[T, None, None]) -> Generator[T, None, None]:
+    """The results; when nobody wants the rest, joblib gives it up without advice on how to call it."""
+    try:
+        for result in results:  # noqa: UP028  # `yield from` would close it before we can silence it
+            yield result
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results.close()
+
+
+@contextmanager
+def _inherited_by_workers() -> Iterator[None]:
+    """Workers that are started inside do not hear Ctrl-C: it is for this process, which ends them."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # one that came meanwhile is heard now
 
 
 @contextmanager

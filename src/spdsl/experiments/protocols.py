@@ -163,15 +163,15 @@ def load_experiment(
     jobs, progress
         For the extraction of features.
     """
-    if dataset is not None and dataset not in STUDIES:
-        raise ValueError(f"unknown dataset {dataset!r}; choose among {', '.join(STUDIES)}, or give a file of your own")
+    data = None if data is None else Path(data)
+    check_source(dataset, data)
     if draws is not None and draws < 1:
         raise ValueError(f"draws={draws} is out of range: it must be at least 1")
     if dataset is None and data is not None:
-        return _own(Path(data), draws, n_components, ridge)
+        return _own(data, draws, n_components, ridge)
     name = dataset or "digits"
     study = STUDIES[name]
-    X, y = _read(name, study, None if data is None else Path(data), ridge, jobs, progress)
+    X, y = _read(study, data, ridge, jobs, progress)
     whole = _complete(name, study, X, y, partial)
     protocol = Protocol(study.protocol.train, study.protocol.test, draws or DRAWS)
     return Experiment(
@@ -186,6 +186,29 @@ def load_experiment(
         study.tuning,
         PUBLISHED.get(name, {}) if whole else {},
     )
+
+
+def check_source(dataset: str | None, data: Path | None) -> None:
+    """Raise an error that says what to give, where a dataset and its data do not go together or are not there."""
+    if dataset is None:
+        folders = [name for name, study in STUDIES.items() if study.load is not None]
+        if data is not None and data.is_dir():
+            raise FeatureError(
+                f"{data}: a folder; name the dataset in it ({', '.join(folders)}), or make a file of your own media with "
+                "`spdsl features` and give that"
+            )
+        if data is not None and not data.exists():
+            raise FeatureError(f"{data}: no such file")
+        return
+    if dataset not in STUDIES:
+        raise ValueError(f"unknown dataset {dataset!r}; choose among {', '.join(STUDIES)}, or give a file of your own")
+    study = STUDIES[dataset]
+    if study.load is None and data is not None:
+        raise ValueError(f"{dataset!r} is embedded and takes no data; for a stack of your own leave {dataset!r} out")
+    if study.load is not None and data is None:
+        raise ValueError(f"{dataset!r} is not embedded: give the folder that holds {study.title} with --data FOLDER")
+    if study.load is not None and data is not None and not data.exists():
+        study.load(data)  # its error says what the folder should hold and who publishes it
 
 
 def digest_data(X: np.ndarray, y: np.ndarray) -> str:
@@ -212,16 +235,10 @@ def _components(m: int, X: np.ndarray) -> int:
     return m
 
 
-def _read(
-    name: str, study: Study, data: Path | None, ridge: float, jobs: int, progress: Any
-) -> tuple[np.ndarray, np.ndarray]:
+def _read(study: Study, data: Path | None, ridge: float, jobs: int, progress: Any) -> tuple[np.ndarray, np.ndarray]:
     """Matrices and labels of a named dataset, from nowhere, from its folder, or from a ready-made stack."""
-    if study.load is None:
-        if data is not None:
-            raise ValueError(f"{name!r} is embedded and takes no data; for a stack of your own leave {name!r} out")
+    if study.load is None or data is None:
         return load_digit_sets()
-    if data is None:
-        raise ValueError(f"{name!r} is not embedded: give the folder that holds {study.title} with --data FOLDER")
     if data.is_file():
         return _stack(data, ridge)
     loaded = study.load(data, jobs=jobs, progress=progress)

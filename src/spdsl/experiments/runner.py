@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -219,10 +220,11 @@ def _run_wave(run: _Run, wave: list[Task], n_jobs: int | None, cluster: str | No
     while waiting:
         desk = _Desk(run, waiting)
         try:
-            for key, cell in run_jobs(partial(_keyed, options), desk.jobs(), n_jobs, cluster):
-                run.put(desk.tasks[key], cell)
-                desk.release(key)
-                yield cell
+            with closing(run_jobs(partial(_keyed, options), desk.jobs(), n_jobs, cluster)) as done:
+                for key, cell in done:
+                    run.put(desk.tasks[key], cell)
+                    desk.release(key)
+                    yield cell
         finally:
             desk.release_all()
         if desk.failure is not None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+SHORT = "paired t-test over the draws, corrected for the samples that draws share (Nadeau and Bengio 2003)"
 TEST = (
     "paired t-test over the draws with the correction of Nadeau and Bengio (2003): draws share samples, so that their "
     "differences are correlated and a plain t or signed-rank test would find too much; the variance of the mean is taken "

@@ -7,6 +7,7 @@ by its missing line end or its check-sum, reported, and dropped: the work is don
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -117,7 +118,9 @@ class Store:
             self._read(file)
             rest = file.seek(0, os.SEEK_END) - self._read_to
             if rest:  # we hold the lock, so nobody is writing it
-                self.damaged.append(f"{self.path}: the last row was cut off after {rest} bytes; it is dropped")
+                self.damaged.append(
+                    f"{self.path}: the last row was cut off after {rest} bytes; its cell is found again"
+                )
                 file.truncate(self._read_to)
 
     def _read(self, file: Any) -> None:
@@ -129,7 +132,9 @@ class Store:
             self._lines += 1
             content = _content(line)
             if content is None:
-                self.damaged.append(f"{self.path}: line {self._lines} does not match its check-sum; it is dropped")
+                self.damaged.append(
+                    f"{self.path}: line {self._lines} does not match its check-sum; its cell is found again"
+                )
             else:
                 self._rows.setdefault(content["key"], content["row"])
 
@@ -146,6 +151,23 @@ class Store:
         except BaseException:
             os.truncate(self.path, end)
             raise
+
+
+def open_early(folder: str | Path) -> Store | None:
+    """The store where there is one; else None, and an OSError where none could be made. Nothing is made on disk.
+
+    For a long preparation: better to hear before it than after it that the output folder cannot be used.
+    """
+    at = Path(folder)
+    if (at / NAME).exists():
+        return Store(at)
+    while not at.exists() and at != at.parent:
+        at = at.parent
+    if not at.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(at))
+    if not os.access(at, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(at))
+    return None
 
 
 def _content(line: bytes) -> Any:

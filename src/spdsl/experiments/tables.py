@@ -13,7 +13,7 @@ import numpy as np
 
 from spdsl.experiments.cells import Cell
 from spdsl.experiments.results import Results
-from spdsl.experiments.significance import TEST, corrected_t_test
+from spdsl.experiments.significance import SHORT, TEST, corrected_t_test
 from spdsl.methods import METHODS
 
 REFERENCE = "SPDSL-LEM"  # the proposed method, against which the others are tested
@@ -114,7 +114,7 @@ def to_markdown(results: Results) -> str:
     for section, rows in body:
         lines.append(f"| *{section}* |" + " |" * (len(head) - 1))
         lines += ["| " + " | ".join(row).replace("SPDML*", r"SPDML\*") + " |" for row in rows]
-    return "\n".join([*lines, "", _p_note(), *_failures(results)]) + "\n"
+    return "\n".join([*lines, "", *_test_note(results, TEST), *_failures(results)]) + "\n"
 
 
 def to_latex(results: Results) -> str:
@@ -192,8 +192,8 @@ def to_rich(results: Results) -> Any:
 
 
 def notes(results: Results) -> list[str]:
-    """What a reader of the table must know: the test, and what failed."""
-    return [_p_note(), *_failures(results)]
+    """What a reader of the table must know: the test in short, and what failed."""
+    return [*_test_note(results, SHORT), *_failures(results)]
 
 
 def _columns(
@@ -202,7 +202,8 @@ def _columns(
     """Heads, and the texts of the rows by section."""
     table = make_table(results)
     published = bool(results.published)
-    head = ["method", "ours", *(["published"] if published else []), "gain", "p"]
+    tested = _tested(results)
+    head = ["method", "ours", *(["published"] if published else []), *(["gain", "p"] if tested else [])]
     body: dict[str, list[list[str]]] = {}
     for row in table:
         ours = _mean_std(row.mean, row.std, plus_minus) if row.mean is not None else "failed"
@@ -210,8 +211,9 @@ def _columns(
         texts = [row.method + (" !" if row.failed else "")]
         texts.append(bold(ours) if row.best else ours)
         texts += [bold(theirs) if row.best_published else theirs] if published else []
-        texts.append("" if row.difference is None else f"{row.difference:+.1f}")
-        texts.append("" if row.p is None else "< 0.001" if row.p < 0.001 else f"{row.p:.3f}")
+        if tested:
+            texts.append("" if row.difference is None else f"{row.difference:+.1f}")
+            texts.append("" if row.p is None else "< 0.001" if row.p < 0.001 else f"{row.p:.3f}")
         body.setdefault(SECTIONS[row.section], []).append(texts)
     return head, list(body.items())
 
@@ -231,8 +233,13 @@ def _caption(results: Results) -> str:
     ).rstrip("; ")
 
 
-def _p_note() -> str:
-    return f"gain: mean of {REFERENCE} minus that of the method. p: {TEST}."
+def _tested(results: Results) -> bool:
+    """Whether there is anything to test against."""
+    return {REFERENCE} < {cell.method for cell in results.cells}
+
+
+def _test_note(results: Results, test: str) -> list[str]:
+    return [f"gain: mean of {REFERENCE} minus that of the method. p: {test}."] if _tested(results) else []
 
 
 def _failures(results: Results) -> list[str]:
