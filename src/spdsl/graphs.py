@@ -79,6 +79,8 @@ def survey_pairs(
     neighbours found so far. Ties go to the lower index.
     """
     N = len(labels)
+    if N < 2:
+        raise ValueError("a graph of pairs needs at least 2 matrices, got 1")
     sizes = np.bincount(labels)[labels]
     within = _Nearest(N, _capacity("n_within", n_within, sizes - 1))
     between = _Nearest(N, _capacity("n_between", n_between, N - sizes))

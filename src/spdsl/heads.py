@@ -19,7 +19,7 @@ from spdsl import arrays
 from spdsl.arrays import Array, namespace
 from spdsl.metrics import Metric, get_metric
 from spdsl.neighbors import SPDEstimator, sqdist_within
-from spdsl.validation import check_labels
+from spdsl.validation import check_labels, check_number
 
 HEADS = ("nn", "svm", "lda", "logistic")
 PENALTY = 300.0  # inverse strength of the logistic head, for vectors of mean square length one
@@ -74,6 +74,9 @@ class KernelSVC(ClassifierMixin, SPDEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to the matrices (n_matrices, n, n) and their labels."""
+        check_number("C", self.C, low=0.0, above=True)
+        if self.beta is not None:
+            check_number("beta", self.beta, low=0.0, above=True)
         return self._fit(self._check_X(X, reset=True), y)
 
     def _fit(self, X: Array, y: Any) -> Self:
@@ -86,7 +89,9 @@ class KernelSVC(ClassifierMixin, SPDEstimator):
         metric = get_metric(self.metric)
         d2 = arrays.to_numpy(sqdist_within(metric, X))
         N = d2.shape[0]
-        self.beta_ = N * (N - 1) / d2.sum() if self.beta is None else float(self.beta)
+        if self.beta is None and not d2.any():
+            raise ValueError("all training matrices are equal: there is no distance to set beta by; give beta")
+        self.beta_ = N * (N - 1) / float(d2.sum()) if self.beta is None else float(self.beta)
         self._factors = metric.factor(X)
         self._machine = SVC(kernel="precomputed", C=self.C).fit(np.exp(-self.beta_ * d2), labels)
         return self
@@ -171,10 +176,21 @@ class LogVectorClassifier(ClassifierMixin, SPDEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to the matrices (n_matrices, n, n) and their labels."""
-        return self._fit(self._check_X(X, reset=True), y)
+        if self.classifier in ("nn", "svm"):
+            raise ValueError(f"classifier={self.classifier!r} works on distances: use SPDNearestNeighbor or KernelSVC")
+        check_head(self.classifier)
+        X = self._check_X(X, reset=True)
+        classes, labels = check_labels(y, X.shape[0])
+        if len(classes) < 2:
+            raise ValueError(
+                f"LogVectorClassifier needs at least 2 classes, y has 1 class: every label is {classes[0]}"
+            )
+        if len(classes) == len(labels) and self.classifier == "lda":
+            raise ValueError("every class has one sample: discriminant analysis needs two or more of some class")
+        return self._fit(X, classes[labels])
 
     def _fit(self, X: Array, y: Any) -> Self:
-        """Fit to matrices that need no check."""
+        """Fit to matrices and labels that need no check."""
         V = arrays.to_numpy(log_vectors(X))
         self.mean_ = V.mean(axis=0)
         self.scale_ = float(np.sqrt(np.mean(np.sum((V - self.mean_) ** 2, axis=1)))) or 1.0

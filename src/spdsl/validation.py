@@ -41,7 +41,14 @@ def regularize(X: Array, ridge: float = 1e-3) -> Array:
     if not bool(xp.all(finite)):
         raise ValueError(_not_finite("X", _first(~finite)))
     eye = xp.eye(X.shape[-1], dtype=X.dtype, device=X.device)
-    return X + ridge * xp.linalg.trace(X)[:, None, None] * eye
+    with np.errstate(over="ignore", invalid="ignore"):  # said below, in our words
+        added = X + ridge * xp.linalg.trace(X)[:, None, None] * eye
+    finite = xp.all(xp.isfinite(added), axis=(1, 2))
+    if not bool(xp.all(finite)):
+        raise ValueError(
+            f"X[{_first(~finite)}] plus the ridge is not finite: ridge={ridge:g} is too large for its trace"
+        )
+    return added
 
 
 def check_spd(X: Any, *, name: str = "X") -> Array:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Literal
 
@@ -10,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spdsl.baselines.pairwise import Factors, SPDClassifier
 from spdsl.heads import span_discriminant
+from spdsl.validation import check_number
 
 LONGEST = 4096  # vectors up to this length have their full covariance estimated
 
@@ -20,6 +24,29 @@ def _pyriemann(module: str) -> ModuleType:
         return __import__(f"pyriemann.{module}", fromlist=["_"])
     except ImportError as error:
         raise ImportError("this method needs pyRiemann: pip install 'spdsl[pyriemann]'") from error
+
+
+@contextmanager
+def _in_our_words(doing: str) -> Iterator[None]:
+    """What goes wrong in pyRiemann or scikit-learn, as an error that says what to do; no warning of NumPy's comes out."""
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            yield
+    except (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError) as error:
+        raise ValueError(
+            f"{doing} failed: {' '.join(str(error).split())}; for matrices near singular or of extreme scale add a ridge, "
+            f"e.g. regularize(X, 1e-3), or divide X by its mean trace"
+        ) from error
+
+
+def _check_metric(metric: Any) -> None:
+    """Raise unless pyRiemann could know the metric."""
+    names = list(metric.values()) if isinstance(metric, dict) else [metric]
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"metric must be a name of pyRiemann's, or a dict of them for 'mean' and 'map', got {metric!r}"
+        )
 
 
 class TangentSpaceClassifier(SPDClassifier):
@@ -61,8 +88,24 @@ class TangentSpaceClassifier(SPDClassifier):
         return (X,)
 
     def _learn(self, factors: Factors, labels: np.ndarray) -> None:
-        self.tangent_ = _pyriemann("tangentspace").TangentSpace(metric=self.metric).fit(factors[0])
-        self._learn_vectors(self.tangent_.transform(factors[0]), labels)
+        self._check_parameters()
+        with _in_our_words(f"the tangent space for metric {self.metric!r}"):
+            self.tangent_ = _pyriemann("tangentspace").TangentSpace(metric=self.metric).fit(factors[0])
+        self._learn_vectors(self._vectors(factors[0]), labels)
+
+    def _check_parameters(self) -> None:
+        if self.classifier not in ("lda", "logistic"):
+            raise ValueError(f"classifier must be 'lda' or 'logistic', got {self.classifier!r}")
+        check_number("C", self.C, low=0.0, above=True)
+        _check_metric(self.metric)
+
+    def _vectors(self, X: np.ndarray) -> np.ndarray:
+        """Tangent vectors of checked matrices."""
+        with _in_our_words("the map to the tangent space"):
+            V = self.tangent_.transform(X)
+            if not np.all(np.isfinite(V)):
+                raise ValueError("tangent vectors are not finite")
+        return V
 
     def _learn_vectors(self, V: np.ndarray, labels: np.ndarray) -> None:
         # imported here, not above: they would double the time that `import spdsl` takes
@@ -74,22 +117,21 @@ class TangentSpaceClassifier(SPDClassifier):
         if self.classifier == "lda":
             few = V.shape[1] > max(LONGEST, len(V))
             model = span_discriminant(*V.shape) if few else LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-        elif self.classifier == "logistic":
+        else:
             # C per unit of variance: it means the same for every data set, and directions keep their proportions
             C = self.C / max(float(V.var(axis=0).mean()), np.finfo(float).tiny)
             steps: list[tuple[str, Any]] = [("rotate", PCA(svd_solver="full"))] if V.shape[1] > len(V) else []
             model = Pipeline([*steps, ("logistic", LogisticRegression(C=C, max_iter=2000))])
-        else:
-            raise ValueError(f"classifier must be 'lda' or 'logistic', got {self.classifier!r}")
-        self.model_ = model.fit(V, labels)
+        with _in_our_words(f"the classifier {self.classifier!r} on tangent vectors"):
+            self.model_ = model.fit(V, labels)
 
     def _decide(self, factors: Factors) -> np.ndarray:
-        return self.model_.predict(self.tangent_.transform(factors[0]))
+        return self.model_.predict(self._vectors(factors[0]))
 
     def transform(self, X: Any) -> np.ndarray:
         """Tangent vectors (n_matrices, n (n + 1) / 2)."""
         check_is_fitted(self)
-        return self.tangent_.transform(self._checked_numpy(X))
+        return self._vectors(self._checked_numpy(X))
 
     def validate(
         self, prepared: Factors, y: np.ndarray, train: np.ndarray, test: np.ndarray, points: list[dict[str, Any]]
@@ -130,7 +172,12 @@ class MDM(SPDClassifier):
         return (X,)
 
     def _learn(self, factors: Factors, labels: np.ndarray) -> None:
-        self.model_ = _pyriemann("classification").MDM(metric=self.metric).fit(factors[0], labels)
+        _check_metric(self.metric)
+        with _in_our_words(f"the means for metric {self.metric!r}"):
+            self.model_ = _pyriemann("classification").MDM(metric=self.metric).fit(factors[0], labels)
+            if not np.all(np.isfinite(self.model_.covmeans_)):
+                raise ValueError("a mean is not finite")
 
     def _decide(self, factors: Factors) -> np.ndarray:
-        return self.model_.predict(factors[0])
+        with _in_our_words("the distances to the means"):
+            return self.model_.predict(factors[0])

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from spdsl.baselines.pairwise import Factors, PairwiseClassifier, log_vectors
+from spdsl.validation import check_count, check_number
 
 
 class CDL(PairwiseClassifier):
@@ -52,8 +53,10 @@ class CDL(PairwiseClassifier):
     def _learn_pairs(self, values: np.ndarray, labels: np.ndarray) -> None:
         if self.discriminant not in ("pls", "lda"):
             raise ValueError(f"discriminant must be 'pls' or 'lda', got {self.discriminant!r}")
-        if not self.ridge >= 0:
-            raise ValueError(f"ridge must be zero or positive, got {self.ridge!r}")
+        check_number("ridge", self.ridge, low=0.0)
+        check_count("extra_components", self.extra_components, low=-len(self.classes_) + 1)
+        if not np.any(values - values[0, 0]):
+            raise ValueError("all training matrices are equal: there is nothing to tell classes apart by; bring others")
         self._labels = labels
         self._column_mean, self._grand_mean = values.mean(axis=0), values.mean()
         K = self._centre(values)

@@ -16,7 +16,7 @@ from spdsl.experiments.cells import Cell, run_cell, run_jobs
 from spdsl.experiments.splits import Split, fold_count, make_splits
 from spdsl.methods import Method, get_methods
 from spdsl.progress import Progress, Quiet
-from spdsl.validation import check_labels, check_spd
+from spdsl.validation import check_count, check_labels, check_spd
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,7 @@ def compare(
     classes, labels = check_labels(y, X.shape[0])
     y = classes[labels]
     chosen = get_methods(methods)
+    check_count("n_folds", n_folds, low=2)
     pairs = make_splits(splits, y, groups=groups, random_state=random_state)
     if tune:
         _announce_folds(pairs, y, n_folds)

@@ -28,6 +28,7 @@ def make_splits(splits: Any, y: np.ndarray, *, groups: Any = None, random_state:
     """
     if isinstance(splits, int | np.integer) and not isinstance(splits, bool):
         check_count("splits", splits, low=1)
+        _check_halves(y)
         from sklearn.model_selection import StratifiedShuffleSplit  # not above: it slows `import spdsl` down
 
         draw = StratifiedShuffleSplit(int(splits), test_size=0.5, random_state=random_state)
@@ -36,7 +37,19 @@ def make_splits(splits: Any, y: np.ndarray, *, groups: Any = None, random_state:
         return [(np.asarray(a), np.asarray(b)) for a, b in splits.split(np.zeros(len(y)), y, groups)]
     if not isinstance(splits, Iterable) or isinstance(splits, str):
         raise ValueError(f"splits must be an integer, a splitter or pairs of index arrays, got {splits!r}")
-    return [_checked_split(k, split, len(y)) for k, split in enumerate(splits)]
+    pairs = [_checked_split(k, split, len(y)) for k, split in enumerate(splits)]
+    if not pairs:
+        raise ValueError("splits is empty: give a number of draws, or pairs (train, test)")
+    return pairs
+
+
+def _check_halves(y: np.ndarray) -> None:
+    """Raise unless both halves can hold every class."""
+    classes, counts = np.unique(y, return_counts=True)
+    if counts.min() < 2:
+        raise ValueError(f"class {classes[counts.argmin()]!r} has a single sample; halves need two: leave it out")
+    if len(y) // 2 < len(classes):
+        raise ValueError(f"{len(y)} samples of {len(classes)} classes: a half cannot hold one of each; give the splits")
 
 
 def _checked_split(k: int, split: Any, count: int) -> Split:
@@ -75,7 +88,12 @@ def make_folds(y: np.ndarray, n_folds: int, random_state: int | None) -> list[Sp
     Where no class has more than two samples, stratified folds would leave every class with one, from which no method can
     learn what makes a class: see `_pair_folds`.
     """
+    check_count("n_folds", n_folds, low=2)
+    if len(y) < 2:
+        raise ValueError(f"cross-validation needs at least 2 samples, got {len(y)}")
     counts = np.unique(y, return_counts=True)[1]
+    if counts.max() == 1:
+        raise ValueError("every class has one sample: cross-validation needs two or more of some class")
     if counts.max() == 2 and np.sum(counts == 2) > 1:
         return _pair_folds(y, fold_count(y, n_folds), random_state)
     from sklearn.model_selection import StratifiedKFold

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from spdsl.experiments.splits import Split, make_folds
+from spdsl.validation import as_stack, check_labels
 
 Scores = Callable[[list[dict[str, Any]]], np.ndarray]
 LONG = 12  # a range of more values than this is searched in two rounds
@@ -58,9 +59,13 @@ def tune(
     -------
     Tuned
     """
-    y = np.asarray(y)
+    classes, labels = check_labels(y, as_stack(X).shape[0])
+    y = classes[labels]
     from sklearn.model_selection import ParameterGrid  # not above: it slows `import spdsl` down
 
+    empty = [name for name, values in grid.items() if not len(values)]
+    if empty:
+        raise ValueError(f"grid[{empty[0]!r}] is empty: give it a value to try, or leave it out")
     if len(ParameterGrid(dict(grid))) == 1:
         return Tuned(next(iter(ParameterGrid(dict(grid)))), float("nan"), 0)
     folds = make_folds(y, n_folds, random_state)
