@@ -147,9 +147,7 @@ class _Run:
             given = first.given
             if self.tuning == "first":
                 stored = self.store[first.key]["params"] if first.key in self.store else {}
-                given = _grid_values(
-                    self.grid(method), stored
-                )  # before the first draw is done, nothing is known of the others
+                given = _grid_values(self.grid(method), stored)  # of the others nothing is known before the first is done
             others = [self.task(method, k, given) for k in range(1, len(self.experiment.splits))]
             unknown = self.tuning == "first" and first.key not in self.store
             count += sum(unknown or task.key not in self.store for task in [first, *others])
@@ -240,7 +238,7 @@ class _Desk:
 
     def __init__(self, run: _Run, waiting: list[Task]) -> None:
         self.run, self.waiting = run, waiting
-        self.tasks = {task.key: task for task in waiting}
+        self.tasks = {task.key: task for task in reversed(waiting)}  # of equal splits the first is handed out
         self.busy: list[Task] = []
         self.found: list[Cell] = []
         self.failure: Exception | None = None
