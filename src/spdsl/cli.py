@@ -19,12 +19,14 @@ def _run() -> None:
     except ImportError:
         sys.exit("The command line needs typer and rich: pip install 'spdsl[cli]'")
     from spdsl.commands import features
+    from spdsl.commands.report import report
     from spdsl.commands.reproduce import reproduce
 
     app = typer.Typer(help="Supervised learning on SPD matrices.", no_args_is_help=True, add_completion=False)
     app.callback()(lambda: None)  # keeps group names in use even while there is a single group
     app.add_typer(features.app, name="features", help="Turn a folder of media into an SPD stack.")
     app.command()(reproduce)
+    app.command()(report)
     app()
 
 

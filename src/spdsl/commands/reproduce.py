@@ -16,9 +16,11 @@ from spdsl.commands.errors import Debug, plain_errors
 from spdsl.commands.progress import shown
 from spdsl.experiments.outputs import write_outputs
 from spdsl.experiments.protocols import STUDIES, Experiment, Tuning, check_source, load_experiment
+from spdsl.experiments.report import write_report
 from spdsl.experiments.results import Results
 from spdsl.experiments.runner import run_experiment
 from spdsl.experiments.store import Store, open_early
+from spdsl.experiments.studies import run_studies
 from spdsl.experiments.tables import notes, to_rich
 from spdsl.methods import get_methods
 
@@ -81,6 +83,7 @@ Tune = Annotated[
 Cluster = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Compute on this Dask scheduler's workers.")]
 Ridge = Annotated[float, typer.Option(min=0, help="Fraction of the trace added to the diagonals of a file's matrices.")]
 Partial = Annotated[bool, typer.Option("--partial", help="Run although a part of the dataset is missing.")]
+NoReport = Annotated[bool, typer.Option("--no-report", help="Tables alone: no figures and no page.")]
 
 
 def reproduce(
@@ -97,9 +100,10 @@ def reproduce(
     cluster: Cluster = None,
     ridge: Ridge = 0.0,
     partial: Partial = False,
+    no_report: NoReport = False,
     debug: Debug = False,
 ) -> None:
-    """Run the paper's comparison and write its tables.
+    """Run the paper's comparison, and write its tables and a report.
 
     Without arguments on image sets of digits that come with the installation. Finished work is kept in the output folder:
     the same command again goes on where an interrupted one stopped, and two of them at once share the work.
@@ -125,6 +129,9 @@ def reproduce(
             cluster=cluster,
         )
         written = write_outputs(results, folder)
+        if not no_report:
+            studies = run_studies(experiment, store, results, n_jobs=jobs or -1)
+            written = write_report(results, folder, studies) | written
     _show(results, written, time.perf_counter() - began)
     failed = sum(bool(cell.error) for cell in results.cells)
     if failed:
@@ -168,7 +175,7 @@ def _say(experiment: Experiment, store: Store) -> None:
     train, test = (len(part) for part in experiment.splits[0])
     _write(f"{experiment.how}; {train} labelled matrices, {test} to recognise; m = {experiment.n_components}.")
     if len(store):
-        _write(f"{len(store)} cells are finished already, in {store.path}.")
+        _write(f"{len(store)} pieces of work are finished already, in {store.path}.")
 
 
 def _show(results: Results, written: dict[Path, str], seconds: float) -> None:
