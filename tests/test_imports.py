@@ -11,12 +11,13 @@ SOURCE = Path(__file__).parents[1] / "src" / "spdsl"
 # a room may import those on lower floors, and nothing on its own floor but itself
 FLOORS = [
     {"arrays"},
-    {"validation", "progress"},
+    {"validation", "progress", "writing"},
     {"metrics"},
     {"graphs"},
     {"objectives"},
     {"stacks"},
     {"manifolds"},
+    {"models"},
     {"solver", "neighbors"},
     {"heads"},
     {"reduction"},
@@ -27,7 +28,7 @@ FLOORS = [
     {"commands"},
     {"cli"},
 ]
-SIDE_ROOMS = {"features": {"arrays", "validation"}, "datasets": {"arrays", "validation", "features"}}
+SIDE_ROOMS = {"features": {"arrays", "validation"}, "datasets": {"arrays", "validation", "writing", "features"}}
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 OPTIONAL = {"torch", "cupy"}
 
@@ -118,7 +119,8 @@ def test_torch_and_cupy_are_imported_in_arrays_only_and_late(path):
 
 
 def test_importing_spdsl_imports_neither_torch_nor_what_extras_bring():
-    extras = ("torch", "cupy", "cv2", "typer", "pyriemann", "matplotlib")  # rich: scikit-learn itself may bring it
+    # rich is not among them: scikit-learn itself may bring it
+    extras = ("torch", "cupy", "cv2", "typer", "pyriemann", "matplotlib", "safetensors")
     code = f"import spdsl, sys; print(*(m for m in {extras} if m in sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == []

@@ -6,6 +6,7 @@ from spdsl.experiments import compare, tune
 from spdsl.heads import LogVectors
 from spdsl.methods import METHODS
 from spdsl.metrics import METRICS
+from spdsl.models import ModelFileError, load
 from spdsl.neighbors import SPDNearestNeighbor, pairwise_sqdist
 from spdsl.validation import check_spd, regularize
 
@@ -22,10 +23,12 @@ __all__ = [
     "SPDML",
     "SPDSL",
     "LogVectors",
+    "ModelFileError",
     "SPDNearestNeighbor",
     "TangentSpaceClassifier",
     "check_spd",
     "compare",
+    "load",
     "pairwise_sqdist",
     "regularize",
     "tune",

@@ -10,6 +10,7 @@ import numpy as np
 from spdsl.arrays import Array, namespace
 from spdsl.graphs import Count, PairGraph, PairSurvey
 from spdsl.metrics import Metric
+from spdsl.models import savable
 from spdsl.objectives import CenteredAlignment, GraphEmbedding, Objective, PairAlignment
 from spdsl.reduction import LearnedReduction
 from spdsl.validation import check_number
@@ -20,6 +21,7 @@ CENTERINGS: dict[str, Callable[[PairGraph, np.ndarray, float], Objective]] = {
 }
 
 
+@savable("classes_", "components_", "beta_", "classifier_")
 class SPDSL(LearnedReduction):
     """SPD similarity learning: a full-rank W whose similarities of `W'XW` match the labels (Eq. 9).
 
@@ -160,6 +162,7 @@ class SPDSL(LearnedReduction):
         return namespace(d2 := self.sqdist(A, B)).exp(-self.beta_ * d2)
 
 
+@savable("classes_", "components_", "classifier_")
 class SPDML(LearnedReduction):
     """SPD manifold learning: minimise `sum_ij a_ij d2(W'X_iW, W'X_jW)`, `a = G_w - G_b`, by graph embedding.
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from spdsl import arrays
 from spdsl.arrays import Array, namespace
 from spdsl.metrics import Metric, get_metric
+from spdsl.models import savable
 from spdsl.neighbors import SPDEstimator, sqdist_within
 from spdsl.validation import check_labels, check_number
 
@@ -25,6 +26,7 @@ HEADS = ("nn", "svm", "lda", "logistic")
 PENALTY = 300.0  # inverse strength of the logistic head, for vectors of mean square length one
 
 
+@savable("n_features_in_", "_n_features_out")
 class LogVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SPDEstimator):
     """Vectors of matrix logarithms: `log X`, upper triangle, off-diagonal entries times sqrt(2).
 
@@ -53,6 +55,7 @@ def log_vectors(X: Array) -> Array:
     return logs[:, arrays.like(row, X), arrays.like(column, X)] * arrays.like(weight, X)
 
 
+@savable("classes_", "beta_", "_factors", "_machine")
 class KernelSVC(ClassifierMixin, SPDEstimator):
     """Support vector machine on the similarities `exp(-beta d2)`.
 
@@ -116,6 +119,7 @@ class KernelSVC(ClassifierMixin, SPDEstimator):
         return getattr(self._machine, name)(self._similarities(X))
 
 
+@savable("covariance_", "shrinkage_")
 class SpanLedoitWolf(BaseEstimator):
     """Ledoit-Wolf covariance `(1 - s) S + s mu I` of vectors known by their coordinates in a subspace that holds them.
 
@@ -162,6 +166,7 @@ def span_discriminant(count: int, length: int) -> Any:
     return Pipeline([*steps, ("lda", lda)])
 
 
+@savable("classes_", "mean_", "scale_", "classifier_")
 class LogVectorClassifier(ClassifierMixin, SPDEstimator):
     """A scikit-learn classifier on log-vectors, centred and scaled to mean square length one.
 

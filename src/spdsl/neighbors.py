@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from spdsl import arrays
 from spdsl.arrays import Array, namespace
 from spdsl.metrics import Metric, get_metric
+from spdsl.models import savable, save
 from spdsl.validation import check_count, check_labels, check_spd
 
 PREDICT_BLOCK = 256  # test matrices compared with all training matrices at once
@@ -57,13 +59,27 @@ def sqdist_within(metric: Metric, A: Array) -> Array:
 
 
 class SPDEstimator(BaseEstimator):
-    """What all estimators on SPD stacks share: the check of X."""
+    """What all estimators on SPD stacks share: the check of X, and the way to disk."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
         return tags
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one safetensors file, for `spdsl.load`.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that is there is replaced, once the new one is whole.
+
+        Notes
+        -----
+        Needs safetensors: `pip install 'spdsl[models]'`. Not saved: `callback`, and a `random_state` that is no integer.
+        """
+        save(self, path)
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -89,6 +105,7 @@ class SPDEstimator(BaseEstimator):
         return X
 
 
+@savable("classes_", "_labels", "_first", "_metric", "_factors")
 class SPDNearestNeighbor(ClassifierMixin, SPDEstimator):
     """Nearest-neighbour classifier under a metric on SPD matrices.
 

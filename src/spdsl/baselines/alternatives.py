@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spdsl.baselines.pairwise import Factors, SPDClassifier
 from spdsl.heads import span_discriminant
+from spdsl.models import savable
 from spdsl.validation import check_number
 
 LONGEST = 4096  # vectors up to this length have their full covariance estimated
@@ -49,6 +50,7 @@ def _check_metric(metric: Any) -> None:
         )
 
 
+@savable("classes_", "tangent_", "model_")
 class TangentSpaceClassifier(SPDClassifier):
     """Linear classifier on tangent vectors `upper(log(M^-1/2 X M^-1/2))` at the mean M of the training matrices.
 
@@ -151,6 +153,7 @@ class TangentSpaceClassifier(SPDClassifier):
         return scores
 
 
+@savable("classes_", "model_")
 class MDM(SPDClassifier):
     """Minimum distance to mean: the class whose mean matrix is nearest, `argmin_c d(X, M_c)`.
 

@@ -8,9 +8,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from spdsl.baselines.pairwise import Factors, PairwiseClassifier, log_vectors
+from spdsl.models import savable
 from spdsl.validation import check_count, check_number
 
 
+@savable("classes_", "dual_coef_", "_factors", "_labels", "_column_mean", "_grand_mean")
 class CDL(PairwiseClassifier):
     """Covariance discriminative learning, kernel `k(X_i, X_j) = tr(log X_i log X_j)`.
 

@@ -17,9 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from spdsl.arrays import one_blas_thread
 from spdsl.baselines.pairwise import Factors, SPDClassifier, log_vectors
 from spdsl.metrics import get_metric
+from spdsl.models import savable
 from spdsl.validation import check_count
 
 
+@savable("classes_", "components_", "_root", "_train", "_labels")
 class LEML(TransformerMixin, SPDClassifier):
     """Log-Euclidean metric learning: `d_Q(X_i, X_j) = tr(Q (T_i - T_j)^2)`, `T = log X`, Q symmetric positive definite.
 

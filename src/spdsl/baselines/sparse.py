@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from spdsl.baselines.lasso import lasso_gram
 from spdsl.baselines.pairwise import Factors, PairwiseClassifier, log_vectors
 from spdsl.metrics import get_metric
+from spdsl.models import savable
 from spdsl.validation import check_count
 
 RANK = 1e-12  # eigenvalues of the kernel matrix below this share of the largest are rounding
@@ -145,6 +146,7 @@ class _WidthKernel(KernelSparseCoder):
         return np.exp(-self.beta_ * values)
 
 
+@savable("classes_", "gram_", "_whiten", "_factors", "_labels", "beta_")
 class RSR(_WidthKernel):
     """Riemannian sparse representation: sparse coding with the Stein kernel `k(X, Y) = exp(-beta S(X, Y))`.
 
@@ -214,6 +216,7 @@ class RSR(_WidthKernel):
             )
 
 
+@savable("classes_", "gram_", "_whiten", "_factors", "_labels")
 class LEK(_WidthKernel):
     """Log-Euclidean kernels with sparse coding; `T = log X`, `s = <T_i, T_j> / (|T_i| |T_j|)`.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from spdsl.datasets.extraction import Outcome, Progress, common_shape, discard, extract, restore_parts, write_stack
-from spdsl.datasets.files import REPORT, fingerprint, written_whole
+from spdsl.datasets.files import REPORT, fingerprint
 from spdsl.datasets.folders import folder_label
 from spdsl.datasets.hdm05 import hdm05_label
 from spdsl.datasets.loading import Label, Source, label_samples
@@ -20,6 +20,7 @@ from spdsl.datasets.uiuc import uiuc_label
 from spdsl.datasets.ytc import ytc_label
 from spdsl.features.errors import FeatureError
 from spdsl.features.recipes import Recipe
+from spdsl.writing import written_whole
 
 #: how the class of a file is read from where it lies and what it is called
 LABELS: dict[str, Label] = {

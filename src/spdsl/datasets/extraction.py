@@ -17,10 +17,11 @@ from typing import IO
 
 import numpy as np
 
-from spdsl.datasets.files import fingerprint, written_whole
+from spdsl.datasets.files import fingerprint
 from spdsl.features.errors import FeatureError
 from spdsl.features.images import frame_files
 from spdsl.features.recipes import Recipe
+from spdsl.writing import written_whole
 
 _CV2_NO_MEMORY = -4  # cv2.Error.StsNoMem
 

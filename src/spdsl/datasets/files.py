@@ -1,18 +1,17 @@
-"""Finding the files of a dataset, knowing whether they changed, and writing without leaving halves."""
+"""Finding the files of a dataset, and knowing whether they changed."""
 
 from __future__ import annotations
 
 import hashlib
 import multiprocessing
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from spdsl.features.images import IMAGE_SUFFIXES, frame_files, natural_key, readable_kind
 from spdsl.features.recipes import Recipe
+from spdsl.writing import written_whole as written_whole  # callers may still look for it here
 
 INDEX = "spdsl-index.json"  # names a folder as one of our caches
 REPORT = ".report.csv"  # follows the name of an .npz file in that of its report
@@ -71,27 +70,6 @@ def fingerprint(root: Path, sample: Path, recipe: Recipe) -> str:
 
 
 @contextmanager
-def written_whole(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
-    """A binary file that appears under its name only when it is complete; on an error nothing stays behind.
-
-    `durable` also waits until the disk has it, against a loss of power; that costs milliseconds a file.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w+b") as file:
-            yield file
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
     """Wait until no other process works in `folder`, which is made if need be; a process that dies lets go of it.
 
@@ -114,10 +92,3 @@ def alone_in(folder: Path) -> Iterator[None]:
     finally:
         if handle is not None:
             os.close(handle)
-
-
-def _umask() -> int:
-    """Permissions that new files do not get; reading it means setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -23,10 +23,11 @@ from spdsl.datasets.extraction import (
     restore_parts,
     write_stack,
 )
-from spdsl.datasets.files import INDEX, alone_in, find_samples, fingerprint, written_whole
+from spdsl.datasets.files import INDEX, alone_in, find_samples, fingerprint
 from spdsl.datasets.protocol import Protocol
 from spdsl.features.errors import FeatureError
 from spdsl.features.recipes import Recipe
+from spdsl.writing import written_whole
 
 Cache = str | Path | bool | None
 Errors = Literal["report", "raise"]

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from spdsl.datasets.files import written_whole
 from spdsl.experiments import tables
 from spdsl.experiments.results import Results
+from spdsl.writing import written_whole
 
 RESULTS = "results.json"
 

@@ -1,0 +1,7 @@
+"""Fitted models on disk: one safetensors file of arrays and a JSON header; nothing in it is ever executed."""
+
+from spdsl.models.errors import ModelFileError, ModelVersionWarning
+from spdsl.models.parts import savable
+from spdsl.models.saving import load, save
+
+__all__ = ["ModelFileError", "ModelVersionWarning", "load", "savable", "save"]
