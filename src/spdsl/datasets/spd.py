@@ -22,8 +22,8 @@ def load_spd(path: str | Path, *, X: str | None = None, y: str | None = None) ->
     path : str or Path
         `.npz`, `.npy`, `.mat` (any version) or `.h5`/`.hdf5`.
     X : str, optional
-        Name of the stack in the file. By default the only array that can be one: (N, n, n), or (n, n, N) as MATLAB
-        stores it, or rows of upper triangles `triu` (N, n(n+1)/2).
+        Name of the stack in the file. By default `X`, or the only array that can be one: (N, n, n), or (n, n, N) as
+        MATLAB stores it, or rows of upper triangles `triu` (N, n(n+1)/2).
     y : str, optional
         Name of the labels. By default `y`, `labels`, `label`, `gnd`, `targets` or `target`, if one has N entries.
 
@@ -40,6 +40,8 @@ def load_spd(path: str | Path, *, X: str | None = None, y: str | None = None) ->
     arrays = _READERS[path.suffix.lower()](path)
     stacks = {name: _as_stack(name, array) for name, array in arrays.items() if X in (None, name)}
     stacks = {name: stack for name, stack in stacks.items() if stack is not None}
+    if len(stacks) > 1 and "X" in stacks:
+        stacks = {"X": stacks["X"]}
     if len(stacks) != 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
         problem = "no stack of square matrices" if not stacks else "several stacks: name one with X=..."
@@ -95,11 +97,12 @@ def _labels(arrays: Mapping[str, np.ndarray], count: int, name: str | None, path
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
     try:
-        saved = np.load(path, allow_pickle=False)
-        if isinstance(saved, np.ndarray):
-            return {"X": saved}
-        with saved:
-            return {name: saved[name] for name in saved.files}
+        with path.open("rb") as file:  # ours to close: NumPy leaves a file open in which it finds no archive
+            saved = np.load(file, allow_pickle=False)
+            if isinstance(saved, np.ndarray):
+                return {"X": saved}
+            with saved:
+                return {name: saved[name] for name in saved.files}
     except Exception as error:  # zipfile, zlib and numpy each raise their own
         raise FeatureError(f"{path}: not a readable NumPy file ({error})") from None
 

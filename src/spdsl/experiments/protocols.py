@@ -227,6 +227,8 @@ def _words(protocol: Protocol) -> str:
 
 def _components(m: int, X: np.ndarray) -> int:
     """A size that the matrices allow, or an error."""
+    if X.shape[-1] < 2:
+        raise ValueError("matrices of size 1 x 1 cannot be reduced; give at least 2 x 2")
     if not 1 <= m < X.shape[-1]:
         raise ValueError(
             f"{m} components are out of range: matrices of size {X.shape[-1]} can be reduced to 1..{X.shape[-1] - 1}; "
@@ -264,13 +266,15 @@ def _stack(path: Path, ridge: float) -> tuple[np.ndarray, np.ndarray]:
     """Checked matrices and labels of a file."""
     X, y = load_spd(path)
     if y is None:
-        raise FeatureError(f"{path}: no labels; save them beside X as an array y with one entry per matrix")
+        raise FeatureError(f"{path}: no labels; save them beside X as an array y of {len(X)} entries, one per matrix")
     try:
         X = np.asarray(check_spd(regularize(X, ridge) if ridge else X))
+        classes, labels = check_labels(y, len(X))
     except ValueError as error:
         remedy = "; on the command line: --ridge 1e-3" if "add a ridge" in str(error) else ""
         raise FeatureError(f"{path}: {error}{remedy}") from None
-    classes, labels = check_labels(y, len(X))
+    if len(classes) < 2:
+        raise FeatureError(f"{path}: all labels are {str(classes[0])!r}; there must be two classes to tell apart")
     return X, classes[labels]
 
 
@@ -283,6 +287,8 @@ def _own(path: Path, draws: int | None, n_components: int | None, ridge: float) 
     else:
         splits, how = _drawn(path, y, extra.get("groups"), draws or DRAWS)
     for k, (train, test) in enumerate(splits):
+        if len(np.unique(y[train])) < 2:
+            raise FeatureError(f"{path}: the training part of draw {k + 1} holds a single class; it must hold two")
         unseen = np.setdiff1d(y[test], y[train])
         if len(unseen):
             warnings.warn(
@@ -325,7 +331,7 @@ def _given_splits(
         splits = make_splits(list(zip(train, test, strict=True))[:draws], y)
     except ValueError as error:
         raise FeatureError(f"{path}: {error}") from None
-    return splits, f"{len(splits)} split(s) given in the file"
+    return splits, f"{len(splits)} split{'s' if len(splits) > 1 else ''} given in the file"
 
 
 def _drawn(path: Path, y: np.ndarray, groups: np.ndarray | None, draws: int) -> tuple[list[Split], str]:
