@@ -70,10 +70,34 @@ def like(x: Array, model: Array) -> Array:
     return xp.asarray(_shareable(x), device=model.device)
 
 
-def to_device(x: Array, device: Any) -> Array:
-    """Move `x` to `device`; NumPy arrays become torch tensors there. `None` leaves `x` where it is."""
+def double(x: Array) -> Array:
+    """Return `x` as float64, itself where it already is that."""
+    return namespace(x).astype(x, namespace(x).float64, copy=False)
+
+
+def to_device(x: Array, device: Any, *, single: bool = False) -> Array:
+    """Move `x` to `device`, as float32 if `single`; NumPy arrays become torch tensors there. `None` leaves it in place.
+
+    What goes to another device goes in chunks, so that no second copy of `x` is held on either side.
+    """
+    xp = namespace(x)
     if device is None:
-        return x
+        return xp.astype(x, xp.float32, copy=False) if single else x
+    torch, target = _torch_device(device)
+    if is_torch_array(x) and x.device == target:
+        return x.to(torch.float32) if single else x
+    dtype = torch.float32 if single else torch.as_tensor(_shareable(x[:0])).dtype
+    if target.type == "cpu":
+        return torch.as_tensor(_shareable(x), dtype=dtype, device=target)
+    out = torch.empty(tuple(x.shape), dtype=dtype, device=target)
+    rows = max(1, CHUNK_BYTES // max(1, x.nbytes // max(1, x.shape[0])))
+    for start in range(0, x.shape[0], rows):
+        out[start : start + rows] = torch.as_tensor(_shareable(x[start : start + rows]))
+    return out
+
+
+def _torch_device(device: Any) -> tuple[ModuleType, Any]:
+    """PyTorch, and the device of that name, or an error that says what to use."""
     try:
         import torch
     except ImportError as error:
@@ -82,9 +106,28 @@ def to_device(x: Array, device: Any) -> Array:
         target = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"device={device!r} is none that PyTorch knows; use device=None, 'cpu' or 'cuda'") from error
-    if target.type == "cuda" and not torch.cuda.is_available():
+    if target.type != "cuda":
+        return torch, target
+    if not torch.cuda.is_available():
         raise ValueError(f"device={device!r}: this PyTorch sees no CUDA device; use device=None or 'cpu'")
-    return torch.as_tensor(_shareable(x), device=target)
+    index = torch.cuda.current_device() if target.index is None else target.index
+    return torch, torch.device("cuda", index)
+
+
+def free_bytes(device: Any) -> int | None:
+    """Memory free on a CUDA device, with what the allocators hold and do not use; None for the host, where it can grow."""
+    if device is None:
+        return None
+    torch, target = _torch_device(device)
+    if target.type != "cuda":
+        return None
+    held = torch.cuda.memory_reserved(target) - torch.cuda.memory_allocated(target)
+    return int(torch.cuda.mem_get_info(target)[0] + held)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that there is no memory left: torch and CuPy have a class of that name each."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
 def _shareable(x: Array) -> Array:

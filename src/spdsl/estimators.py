@@ -63,6 +63,9 @@ class SPDSL(LearnedReduction):
         Neighbours that vote under "nn".
     device : optional
         Where to compute, e.g. "cuda" (needs PyTorch). By default where X is.
+    precision : {"double", "mixed"}
+        "mixed" holds X and its products with W in float32 and does all m x m work in float64: half the memory, and faster
+        where n is large beside m. For matrices whose condition is far below 1e7.
     random_state : int, RandomState or None
         For `init="random"`.
     callback : callable, optional
@@ -103,6 +106,7 @@ class SPDSL(LearnedReduction):
         classifier: Any = "nn",
         n_neighbors: int = 1,
         device: Any = None,
+        precision: Literal["double", "mixed"] = "double",
         random_state: Any = None,
         callback: Callable[[dict[str, float], Array], Any] | None = None,
         verbose: bool = False,
@@ -122,6 +126,7 @@ class SPDSL(LearnedReduction):
         self.classifier = classifier
         self.n_neighbors = n_neighbors
         self.device = device
+        self.precision = precision
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
@@ -189,6 +194,7 @@ class SPDML(LearnedReduction):
         classifier: Any = "nn",
         n_neighbors: int = 1,
         device: Any = None,
+        precision: Literal["double", "mixed"] = "double",
         random_state: Any = None,
         callback: Callable[[dict[str, float], Array], Any] | None = None,
         verbose: bool = False,
@@ -205,6 +211,7 @@ class SPDML(LearnedReduction):
         self.classifier = classifier
         self.n_neighbors = n_neighbors
         self.device = device
+        self.precision = precision
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose

@@ -162,7 +162,7 @@ def _select(labels: np.ndarray, nearest: _Nearest, *, same_class: bool) -> tuple
 def _upper_blocks(X: Array, metric: Metric) -> Iterator[tuple[slice, slice, np.ndarray]]:
     """Squared distances in blocks (rows, columns) with columns at or behind rows, as NumPy arrays."""
     N = X.shape[0]
-    factors = metric.factor(X)
+    factors = metric.factor(arrays.double(X))
     size = max(1, min(N, int(BLOCK_PAIRS**0.5)))
     blocks = [slice(start, min(start + size, N)) for start in range(0, N, size)]
     for a, rows in enumerate(blocks):

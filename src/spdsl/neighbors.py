@@ -94,7 +94,7 @@ class SPDEstimator(BaseEstimator):
             raise
 
     def _check_X(self, X: Any, *, reset: bool = False, name: str = "X") -> Array:
-        X = check_spd(X, name=name)
+        X = check_spd(X, name=name, precision=getattr(self, "precision", "double"))
         if reset:
             self.n_features_in_ = X.shape[-1]
         elif X.shape[-1] != self.n_features_in_:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -23,10 +24,11 @@ from spdsl.neighbors import SPDEstimator, SPDNearestNeighbor, check_neighbors, f
 from spdsl.objectives import Objective
 from spdsl.progress import Progress, Quiet
 from spdsl.solver import BETA_RULES, Problem, SolverResult, minimize
-from spdsl.stacks import MemoryStack
+from spdsl.stacks import MemoryStack, enough_memory
 from spdsl.validation import check_count, check_labels, check_number, check_spd
 
 SOLVER_OPTIONS = {"rule", "gradient_tol", "patience"}  # arguments of `minimize` that are no parameter of their own
+PRECISIONS = ("double", "mixed")
 MIN_RANK = 1e-6  # smallest singular value of a start relative to the largest: its square must stay above rounding
 
 
@@ -48,6 +50,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
     classifier: Any
     n_neighbors: int
     device: Any
+    precision: str
     random_state: Any
     callback: Callable[[dict[str, float], Array], Any] | None
     verbose: bool
@@ -80,10 +83,11 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
             X = self._check_X(X, reset=True)
             classes, labels = self._check_y(y, X.shape[0])
             self._check_parameters(X.shape[0])
-            moved = arrays.to_device(X, self.device)
-            start = self._initial(moved)
-            problem, graph = self._problem(moved, labels, start)
-            result = self._minimize(problem, start)
+            with self._enough_memory(X):
+                moved = self._moved(X)
+                start = self._initial(moved)
+                problem, graph = self._problem(moved, labels, start)
+                result = self._minimize(problem, start)
         self.classes_, self.graph_ = classes, graph
         self._keep(problem.objective)
         self._settle(result, X, labels)
@@ -97,10 +101,11 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         For use with any other optimiser. Each call reads the data once. Where beta follows from the start, it is the
         start that `fit` would take.
         """
-        X = check_spd(X)
+        X = check_spd(X, precision=self._precision())
         _, labels = self._check_y(y, X.shape[0])
         self._check_parameters(X.shape[0])
-        X = arrays.to_device(X, self.device)
+        with self._enough_memory(X):
+            X = self._moved(X)
         problem, _ = self._problem(X, labels, self._initial(X))
 
         def function(W: Array) -> tuple[float, Array]:
@@ -109,6 +114,19 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
             return value, gradient
 
         return function
+
+    def _precision(self) -> str:
+        if not isinstance(self.precision, str) or self.precision not in PRECISIONS:
+            raise ValueError(f"precision must be 'double' or 'mixed', got {self.precision!r}")
+        return self.precision
+
+    def _moved(self, X: Array) -> Array:
+        """X where the work is done, and in the precision of its products."""
+        return arrays.to_device(X, self.device, single=self._precision() == "mixed")
+
+    def _enough_memory(self, X: Array) -> AbstractContextManager[None]:
+        m = self._n_components(X.shape[-1])
+        return enough_memory(type(self).__name__, X, m, self.device, single=self._precision() == "mixed")
 
     def _check_y(self, y: Any, n_matrices: int) -> tuple[np.ndarray, np.ndarray]:
         classes, labels = check_labels(y, n_matrices)
@@ -148,7 +166,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
 
     def _problem(self, X: Array, labels: np.ndarray, start: Array) -> tuple[Problem, PairGraph]:
         metric = get_metric(self.metric)
-        if bool(namespace(X).all(X[:1] == X)):
+        if all(bool(namespace(X).all(x == X[0])) for x in X):
             raise ValueError("all training matrices are equal: there is no distance to learn from; bring others")
         within, between = self._counts(labels, metric)
         survey = survey_pairs(X, labels, metric, within, between, measure=self._wants_mean_distance())
@@ -199,11 +217,9 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         m = self._n_components(n)
         if isinstance(self.init, str):
             if self.init == "identity":
-                return xp.eye(n, m, dtype=X.dtype, device=X.device)
+                return xp.eye(n, m, dtype=xp.float64, device=X.device)
             if self.init == "pca":
-                # mean of the matrices, each scaled to trace 1 so that none of them speaks for all
-                mean = xp.mean(X / xp.linalg.trace(X)[:, None, None], axis=0)
-                return xp.flip(xp.linalg.eigh(symmetric(mean))[1], axis=1)[:, :m] + 0.0
+                return xp.flip(xp.linalg.eigh(symmetric(_mean_shape(X)))[1], axis=1)[:, :m] + 0.0
             if self.init == "random":
                 draw = check_random_state(self.random_state).standard_normal((n, m))
                 return arrays.like(np.linalg.qr(draw)[0], X)
@@ -298,7 +314,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
 
     def _reduce(self, X: Array) -> Array:
         W = arrays.like(self.components_, X)
-        return symmetric(W.mT @ (X @ W))
+        return arrays.over_blocks(lambda block: symmetric(W.mT @ (arrays.double(block) @ W)), X)
 
     def transform(self, X: Any) -> Array:
         """Reduced matrices `W'XW` (n_matrices, m, m)."""
@@ -333,6 +349,17 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         if B is None:
             return sqdist_within(metric, reduced)
         return metric.sqdist(reduced, arrays.like(self._transform(B, "B"), reduced))
+
+
+def _mean_shape(X: Array) -> Array:
+    """Mean (n, n) of the matrices, each scaled to trace 1 so that none of them speaks for all."""
+    N, n, _ = X.shape
+
+    def part(s: slice) -> Array:
+        block = arrays.double(X[s])
+        return (1 / namespace(X).linalg.trace(block)) @ block.reshape(-1, n * n)
+
+    return sum(arrays.map_blocks(part, N, 8 * n * n, on=X)).reshape(n, n) / N
 
 
 def _as_start(W: Any, X: Array, name: str) -> Array:

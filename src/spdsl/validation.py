@@ -51,7 +51,7 @@ def regularize(X: Array, ridge: float = 1e-3) -> Array:
     return added
 
 
-def check_spd(X: Any, *, name: str = "X") -> Array:
+def check_spd(X: Any, *, name: str = "X", precision: str = "double") -> Array:
     """Return `X` as a float64 stack, or raise a ValueError that names the first sample which is not SPD.
 
     Parameters
@@ -60,6 +60,8 @@ def check_spd(X: Any, *, name: str = "X") -> Array:
         NumPy array, nested lists, or torch tensor.
     name : str
         How messages call the data.
+    precision : {"double", "mixed"}
+        "mixed" leaves float32 as it is.
 
     Returns
     -------
@@ -67,10 +69,10 @@ def check_spd(X: Any, *, name: str = "X") -> Array:
     """
     kind = str(getattr(X, "dtype", "")).rpartition(".")[2]
     rounding = ROUNDING.get(kind, DOUBLE)
-    stack = as_stack(X, name=name)
+    stack = as_stack(X, name=name, keep_single=precision == "mixed")
     item_bytes = 8 * stack.shape[-1] ** 2
     checks = arrays.map_blocks(
-        lambda s: _check_block(stack[s], s.start, name, rounding), stack.shape[0], item_bytes, on=stack
+        lambda s: _check_block(arrays.double(stack[s]), s.start, name, rounding), stack.shape[0], item_bytes, on=stack
     )
     for complaint in checks:
         if complaint is not None:
@@ -78,8 +80,8 @@ def check_spd(X: Any, *, name: str = "X") -> Array:
     return stack
 
 
-def as_stack(X: Any, *, name: str = "X") -> Array:
-    """Return `X` as a real float64 array of shape (n_matrices, n, n), or raise."""
+def as_stack(X: Any, *, name: str = "X", keep_single: bool = False) -> Array:
+    """Return `X` as a real float64 array (or float32, where it may stay that) of shape (n_matrices, n, n), or raise."""
     X = arrays.detached(X) if arrays.is_array(X) else _from_sequence(X, name)
     if isinstance(X, np.ma.MaskedArray):
         X = _unmasked(X, name)
@@ -95,7 +97,7 @@ def as_stack(X: Any, *, name: str = "X") -> Array:
         raise ValueError(f"{name} must have shape (n_matrices, n, n), got {tuple(X.shape)}{_shape_hint(X, name)}")
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise ValueError(f"{name} has no matrices: its shape is {tuple(X.shape)}")
-    return xp.astype(X, xp.float64, copy=False)
+    return X if keep_single and X.dtype == xp.float32 else xp.astype(X, xp.float64, copy=False)
 
 
 def check_labels(y: Any, n_matrices: int) -> tuple[np.ndarray, np.ndarray]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from spdsl import arrays
-from spdsl.arrays import Array, namespace, symmetric
+from spdsl.arrays import Array, double, namespace, symmetric
+
+SMALL = 16  # stacks of m x m matrices that a trial and its derivative hold at once
 
 
 class MemoryStack:
@@ -68,7 +72,7 @@ class MemoryStack:
         def part(s: slice) -> Array:
             if step:
                 self._advance(s, step)
-            block = self._double(self.WX[s])
+            block = double(self.WX[s])
             left = namespace(S).permute_dims(S[s], (1, 0, 2)).reshape(m, -1)
             return left @ block.reshape(-1, n)
 
@@ -83,14 +87,14 @@ class MemoryStack:
 
         def part(s: slice) -> Array:
             xp.matmul(left, self.X[s], out=out[s])
-            return self._double(out[s]).reshape(-1, n) @ right
+            return double(out[s]).reshape(-1, n) @ right
 
         return arrays.concat(list(self._blocks(part, n * n))).reshape(-1, m, right.shape[1])
 
     def _reduced(self) -> Array:
         """P from WX as it stands."""
         _, m, n = self.WX.shape
-        parts = self._blocks(lambda s: self._double(self.WX[s]).reshape(-1, n) @ self.W, m * n)
+        parts = self._blocks(lambda s: double(self.WX[s]).reshape(-1, n) @ self.W, m * n)
         return symmetric(arrays.concat(list(parts)).reshape(-1, m, m))
 
     def _catch_up(self) -> None:
@@ -119,5 +123,30 @@ class MemoryStack:
         """To the precision of X."""
         return namespace(A).astype(A, self.X.dtype, copy=False)
 
-    def _double(self, A: Array) -> Array:
-        return namespace(A).astype(A, namespace(A).float64, copy=False)
+
+def bytes_needed(N: int, n: int, m: int, *, single: bool = False) -> int:
+    """Memory for X, the two products beside it, and the m x m matrices of one iteration."""
+    return N * ((4 if single else 8) * (n * n + 2 * n * m) + 8 * SMALL * m * m)
+
+
+@contextmanager
+def enough_memory(who: str, X: Array, m: int, device: Any, *, single: bool) -> Iterator[None]:
+    """Turn a device too small for a fit inside into an error that says how much it takes and what else there is."""
+    N, n, _ = X.shape
+    needed = bytes_needed(N, n, m, single=single)
+    free = arrays.free_bytes(device) if arrays.is_numpy(X) else None  # a tensor may be there already
+    try:
+        if free is not None and needed > free:
+            raise MemoryError
+        yield
+    except Exception as error:
+        if not arrays.is_out_of_memory(error):
+            raise
+        where = X.device if device is None else device
+        room = "" if free is None else f", where {free / 1e9:.3g} GB are free"
+        halves = "" if single else "precision='mixed' (about half of it), "
+        host = "" if str(where) == "cpu" else ", or device='cpu'"
+        raise MemoryError(
+            f"{who} on {N} matrices of {n} x {n} with m = {m} needs about {needed / 1e9:.3g} GB on {str(where)!r}{room}, "
+            f"and more with many pairs; use {halves}fewer neighbours, a smaller n_components, fewer matrices{host}"
+        ) from error
