@@ -147,7 +147,9 @@ class _Run:
             given = first.given
             if self.tuning == "first":
                 stored = self.store[first.key]["params"] if first.key in self.store else {}
-                given = _grid_values(self.grid(method), stored)  # of the others nothing is known before the first is done
+                given = _grid_values(
+                    self.grid(method), stored
+                )  # of the others nothing is known before the first is done
             others = [self.task(method, k, given) for k in range(1, len(self.experiment.splits))]
             unknown = self.tuning == "first" and first.key not in self.store
             count += sum(unknown or task.key not in self.store for task in [first, *others])

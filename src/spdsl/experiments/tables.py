@@ -130,8 +130,9 @@ def to_latex(results: Results) -> str:
     ]
     for section, rows in body:
         lines += [r"\midrule", rf"\multicolumn{{{len(head)}}}{{l}}{{\emph{{{_tex(section)}}}}} \\"]
-        lines += [" & ".join(row).replace("SPDML*", "SPDML$^{*}$") + r" \\" for row in rows]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+        lines += [" & ".join(_tex_cell(text) for text in row) + r" \\" for row in rows]
+    below = [rf"\par\smallskip\footnotesize {_tex(note)}" for note in notes(results)]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *below, r"\end{table}"]) + "\n"
 
 
 def to_csv(results: Results) -> str:
@@ -180,7 +181,9 @@ def to_rich(results: Results) -> Any:
     from rich.table import Table
 
     head, body = _columns(results, "±", lambda text: f"[bold]{text}[/bold]")
-    table = Table(title=results.title, caption=escape(_caption(results)), box=box.SIMPLE_HEAD, caption_justify="left")
+    table = Table(
+        title=escape(results.title), caption=escape(_caption(results)), box=box.SIMPLE_HEAD, caption_justify="left"
+    )
     for k, text in enumerate(head):
         table.add_column(text, justify="left" if k == 0 else "right", no_wrap=True)
     for section, rows in body:
@@ -263,6 +266,20 @@ def _csv(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 def _tex(text: str) -> str:
     """Text with LaTeX's special characters made harmless."""
-    for character in "%&_#":
-        text = text.replace(character, rf"\{character}")
-    return text.replace("±", r"$\pm$")
+    return "".join(_TEX.get(character, character) for character in text)
+
+
+_TEX = {c: rf"\{c}" for c in "%&_#${}"} | {
+    "\\": r"\textbackslash{}",
+    "^": r"\^{}",
+    "~": r"\~{}",
+    "<": "$<$",
+    ">": "$>$",
+    "±": r"$\pm$",
+}
+
+
+def _tex_cell(text: str) -> str:
+    """A cell of `_columns` with the signs that LaTeX sets otherwise."""
+    minus = f"$-${text[1:]}" if text.startswith("-") else text
+    return minus.replace("SPDML*", "SPDML$^{*}$").replace("< ", "$<$ ")
