@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-torch lint format clean
+.PHONY: demo test test-torch test-browser lint format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/spdsl reproduce
@@ -15,6 +15,13 @@ test: $(VENV)/.test
 
 test-torch: $(VENV)/.torch
 	SPDSL_TEST_ARRAYS=numpy,torch $(BIN)/python -m pytest -m arrays
+
+test-browser: $(VENV)/.browser
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null \
+	  || { echo "test-browser needs Debian's packages chromium and chromium-driver:"; \
+	       echo "  apt-get install chromium chromium-driver"; exit 1; }
+	$(BIN)/python -m pytest -m browser tests/browser
+	@echo "Screenshots: build/screenshots"
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
@@ -45,6 +52,11 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 $(VENV)/.torch: $(VENV)/.test
 	@echo "Installing $(TORCH) ..."
 	@$(PIP) install $(TORCH)
+	@touch $@
+
+$(VENV)/.browser: $(VENV)/.test
+	@echo "Installing the driver of the browser ..."
+	@$(PIP) install -e '.[browser]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.made pyproject.toml

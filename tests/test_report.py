@@ -53,8 +53,9 @@ def page_of(results, tmp_path, studies=None):
 
 
 def words(text):
-    """The page without styles, scripts and drawings."""
-    return re.sub(r"<style>.*?</style>|<script>.*?</script>|<svg.*?</svg>", "", text, flags=re.DOTALL)
+    """The page without styles, scripts and drawings, and without what makes letters bold or grey."""
+    hidden = r"<style>.*?</style>|<script>.*?</script>|<svg.*?</svg>|</?strong>|</?span[^>]*>"
+    return re.sub(hidden, "", text, flags=re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +168,13 @@ def test_one_draw_has_no_deviation_and_no_test(tmp_path):
     assert "In one draw, SPDSL-LEM is the best of 4 methods" in text
     assert "so there is no test" in text
     assert "±" not in text
+
+
+def test_parameters_are_shown_where_something_was_tuned(tmp_path):
+    results = make_results()
+    assert ">Parameters<" not in page_of(results, tmp_path)
+    cells = [replace(c, params={"a": 1 + (c.split == 3)}) if c.method == "CDL" else c for c in results.cells]
+    assert "a = 1 (3 of 4); a = 2 (1 of 4)" in page_of(replace(results, cells=cells), tmp_path)
 
 
 def test_without_published_figures_there_is_no_such_column(tmp_path, full):

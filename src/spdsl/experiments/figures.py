@@ -41,7 +41,9 @@ def draw_methods(rows: Sequence[TableRow], accuracies: dict[str, list[float]]) -
     for tick, row in zip(axes.get_yticklabels(), shown, strict=True):
         tick.set_fontweight("bold" if row.best else "normal")
     for section, at in headings:
-        axes.text(0.0, at, SECTIONS[section], transform=axes.get_yaxis_transform(), color=MUTED, size=8.5, va="center")
+        axes.text(
+            0.015, at, SECTIONS[section], transform=axes.get_yaxis_transform(), color=MUTED, size=8.5, va="center"
+        )
     axes.set_ylim(max(places, default=0) + 0.7, -1.5)
     axes.set_xlabel("accuracy (%)")
     _legend_methods(figure, any(row.published is not None for row in shown))

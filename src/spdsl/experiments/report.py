@@ -33,10 +33,11 @@ CITATION = """\
 
 @dataclass(frozen=True)
 class Entry:
-    """A cell of a table in the page: its text, what it sorts by (None sorts last), and whether it stands out."""
+    """A cell of a table in the page: its text, what it sorts by (None sorts last), its deviation, if it stands out."""
 
     text: str
     value: float | str | None
+    deviation: str = ""
     bold: bool = False
 
 
@@ -141,10 +142,9 @@ def _line(results: Results, row: TableRow) -> dict[str, Any]:
     if row.mean is None:
         entries.append(Entry("failed", None))
     else:
-        entries.append(Entry(_mean_std(row.mean, row.std), row.mean, row.best))
+        entries.append(_mean_std(row.mean, row.std, row.best))
     if results.published:
-        text = "" if row.published is None else _mean_std(row.published, row.published_std)
-        entries.append(Entry(text, row.published, row.best_published))
+        entries.append(_mean_std(row.published, row.published_std, row.best_published))
     gain, p = row.difference, row.p
     entries.append(Entry("" if gain is None else f"{gain:+.1f}".replace("-", "−"), gain))
     entries.append(Entry("" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}", p))
@@ -154,8 +154,9 @@ def _line(results: Results, row: TableRow) -> dict[str, Any]:
     return {"method": row.method, "failed": row.failed, "ours": row.method == REFERENCE, "entries": entries}
 
 
-def _mean_std(mean: float, std: float | None) -> str:
-    return f"{mean:.2f}" + ("" if std is None else f" ± {std:.2f}")
+def _mean_std(mean: float | None, std: float | None, best: bool) -> Entry:
+    text, deviation = ("" if value is None else f"{value:.2f}" for value in (mean, std))
+    return Entry(text, mean, deviation, best)
 
 
 def _facts(results: Results) -> list[tuple[str, str]]:
@@ -198,7 +199,9 @@ def _words(value: Any) -> str:
 
 
 def _chosen(results: Results) -> list[tuple[str, str, str]]:
-    """By method: over what it was tuned, and what was chosen how often."""
+    """By method: over what it was tuned, and what was chosen how often; nothing where nothing was tuned."""
+    if not any(cell.params for cell in results.cells):
+        return []
     grids = results.settings.get("grids") or {}
     lines = []
     for method in dict.fromkeys(cell.method for cell in results.cells):

@@ -1,0 +1,103 @@
+"""A headless Chromium at a given width and colour scheme, and the pages to look at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+
+from runs import make_results, make_studies
+from spdsl.experiments.cells import Cell
+from spdsl.experiments.report import write_report
+from spdsl.methods import get_methods
+
+MISSING = (
+    "the browser tests need Debian's packages chromium and chromium-driver: apt-get install chromium chromium-driver"
+)
+FLAGS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions"),
+)
+SCREENSHOTS = Path(os.environ.get("SPDSL_SCREENSHOTS", "build/screenshots"))
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+class Browser:
+    """One browser for all tests; `show` opens a page and forgets what was logged before."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def show(self, path, width, scheme):
+        self.driver.get("about:blank")
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        wishes = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}  # no gliding while a test clicks
+        features = [{"name": name, "value": value} for name, value in wishes.items()]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        self.driver.get_log("browser"), self.driver.get_log("performance")
+        self.driver.get(path.as_uri())
+        return self.driver
+
+    def screenshot(self, name):
+        """The whole page as a picture for people to look at."""
+        options = {"format": "png", "captureBeyondViewport": True}
+        picture = self.driver.execute_cdp_cmd("Page.captureScreenshot", options)["data"]
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        (SCREENSHOTS / f"{name}.png").write_bytes(b64decode(picture))
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not chromium or not driver:
+        pytest.fail(MISSING, pytrace=False)
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield Browser(started)
+    started.quit()
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """A page with all that a page can have: 17 methods, published figures, failures, long words, many classes."""
+    methods = {method.name: 0.6 + 0.02 * k for k, method in enumerate(get_methods("paper"))}
+    published = {name: (100 * value - 3, 2.5) for name, value in methods.items()}
+    results = make_results(10, methods, published=published)
+    word = "unbreakable" * 30
+    cells = [Cell("NN-LEM", c.split, error=f"ValueError: {word}") if c.method == "NN-LEM" else c for c in results.cells]
+    settings = results.settings | {"a very long setting": word, "folds": [2, 3]}
+    results = make_results(10, methods, published=published, cells=cells, settings=settings, title="A made-up run " * 4)
+    studies = make_studies([f"class {k} with a long name" for k in range(14)], 10)
+    return next(iter(write_report(results, tmp_path_factory.mktemp("made"), studies)))
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory):
+    """The page of a short run of the program."""
+    folder = tmp_path_factory.mktemp("real")
+    options = ["--quick", "--draws", "1", "--methods", "NN-LEM,CDL,LEML,SPDML*-LEM,SPDSL-LEM", "--out", str(folder)]
+    subprocess.run([sys.executable, "-m", "spdsl.cli", "reproduce", *options], check=True, timeout=300)
+    return folder / "report.html"
+
+
+@pytest.fixture(params=["made", "real"])
+def page(request):
+    """Path of a page under test."""
+    return request.getfixturevalue(request.param)
