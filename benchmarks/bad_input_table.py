@@ -92,7 +92,8 @@ def containers() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "data frame", lambda: fit(pd.DataFrame(X[0]))
     yield "sparse matrix", lambda: fit(scipy.sparse.csr_array(X[0]))
     yield "masked entries", lambda: fit(masked)
-    yield "a string", lambda: fit("matrices.npy")
+    yield "a string", lambda: fit("matrices")
+    yield "a path without a file", lambda: fit("matrices.npy")
     yield "None", lambda: fit(None)
 
 

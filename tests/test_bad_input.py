@@ -111,7 +111,7 @@ BAD = {
     "ragged deeper": ([[[1.0, 0.0], [0.0]]], ["{} must have shape (n_matrices, n, n)", "different shapes"]),
     "data frame": (pd.DataFrame(X[0]), ["{} must have shape (n_matrices, n, n), got (4, 4)", "pass {}[None]"]),
     "masked": (masked(), ["{}[3] has masked entries", "remove this sample, or fill them"]),
-    "text": ("matrices.npy", ["{} must be an array of shape (n_matrices, n, n), got str"]),
+    "text": ("matrices", ["{} must be an array of shape (n_matrices, n, n), got str"]),
     "None": (None, ["{} must be an array of shape (n_matrices, n, n), got NoneType"]),
 }
 

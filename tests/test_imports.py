@@ -16,6 +16,7 @@ FLOORS = [
     {"graphs"},
     {"objectives"},
     {"stacks"},
+    {"samples"},
     {"manifolds"},
     {"models"},
     {"solver", "neighbors"},

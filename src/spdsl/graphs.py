@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -63,13 +63,13 @@ def automatic_counts(labels: np.ndarray, flat: bool) -> tuple[Count, Count]:
 
 
 def survey_pairs(
-    X: Array, labels: np.ndarray, metric: Metric, n_within: Count, n_between: Count, *, measure: bool = True
+    X: Any, labels: np.ndarray, metric: Metric, n_within: Count, n_between: Count, *, measure: bool = True
 ) -> PairSurvey:
     """Build the pair graph of `X` (N, n, n) and the mean distance over all pairs, in one blockwise pass.
 
     Parameters
     ----------
-    X : (N, n, n) stack of SPD matrices
+    X : (N, n, n) stack of SPD matrices, or samples with a method `sqdist_blocks`
     labels : (N,) integer class labels
     metric : the metric of the original space
     n_within, n_between : neighbours of the same and of other classes per sample (v_w, v_b), or "all"
@@ -86,7 +86,7 @@ def survey_pairs(
     between = _Nearest(N, _capacity("n_between", n_between, N - sizes))
     total = 0.0
     needed = measure or within.capacity is not None or between.capacity is not None
-    for rows, columns, d2 in _upper_blocks(X, metric) if needed else ():
+    for rows, columns, d2 in _distance_blocks(X, metric) if needed else ():
         same = labels[rows][:, None] == labels[columns][None, :]
         upper = np.arange(columns.start, columns.stop)[None, :] > np.arange(rows.start, rows.stop)[:, None]
         total += float(np.sqrt(d2[upper]).sum())
@@ -159,11 +159,24 @@ def _select(labels: np.ndarray, nearest: _Nearest, *, same_class: bool) -> tuple
     return key // N, key % N
 
 
-def _upper_blocks(X: Array, metric: Metric) -> Iterator[tuple[slice, slice, np.ndarray]]:
+def _distance_blocks(X: Any, metric: Metric) -> Iterator[tuple[slice, slice, np.ndarray]]:
+    """Squared distances in blocks of an array, or of samples that know how to get at theirs."""
+    if hasattr(X, "sqdist_blocks"):
+        blocks: Iterator[tuple[slice, slice, np.ndarray]] = X.sqdist_blocks(metric)
+        return blocks
+    return upper_blocks(X, metric)
+
+
+def block_size(count: int) -> int:
+    """Rows, and columns, of a block of distances."""
+    return max(1, min(count, int(BLOCK_PAIRS**0.5)))
+
+
+def upper_blocks(X: Array, metric: Metric) -> Iterator[tuple[slice, slice, np.ndarray]]:
     """Squared distances in blocks (rows, columns) with columns at or behind rows, as NumPy arrays."""
     N = X.shape[0]
-    factors = metric.factor(arrays.double(X))
-    size = max(1, min(N, int(BLOCK_PAIRS**0.5)))
+    factors = metric.compact(arrays.double(X))
+    size = block_size(N)
     blocks = [slice(start, min(start + size, N)) for start in range(0, N, size)]
     for a, rows in enumerate(blocks):
         left = tuple(part[rows] for part in factors)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +15,7 @@ from spdsl import arrays
 from spdsl.arrays import Array, namespace
 from spdsl.metrics import Metric, get_metric
 from spdsl.models import savable, save
+from spdsl.samples import first_copies
 from spdsl.validation import check_count, check_labels, check_spd
 
 PREDICT_BLOCK = 256  # test matrices compared with all training matrices at once
@@ -95,14 +95,18 @@ class SPDEstimator(BaseEstimator):
 
     def _check_X(self, X: Any, *, reset: bool = False, name: str = "X") -> Array:
         X = check_spd(X, name=name, precision=getattr(self, "precision", "double"))
+        self._check_size(X.shape[-1], reset=reset, name=name)
+        return X
+
+    def _check_size(self, n: int, *, reset: bool, name: str) -> None:
+        """Note the size of the matrices, or raise if it is not the one noted before."""
         if reset:
-            self.n_features_in_ = X.shape[-1]
-        elif X.shape[-1] != self.n_features_in_:
+            self.n_features_in_ = n
+        elif n != self.n_features_in_:
             raise ValueError(
-                f"{name} holds {X.shape[-1]} x {X.shape[-1]} matrices, but {type(self).__name__} was fitted on "
+                f"{name} holds {n} x {n} matrices, but {type(self).__name__} was fitted on "
                 f"{self.n_features_in_} x {self.n_features_in_} ones; pass matrices of that size, or fit again"
             )
-        return X
 
 
 @savable("classes_", "_labels", "_first", "_metric", "_factors")
@@ -177,17 +181,6 @@ class SPDNearestNeighbor(ClassifierMixin, SPDEstimator):
         np.add.at(counts, (np.arange(len(votes))[:, None], votes), 1)
         tied = np.take_along_axis(counts, votes, axis=1) == counts.max(axis=1, keepdims=True)
         return self.classes_[votes[np.arange(len(votes)), tied.argmax(axis=1)]]
-
-
-def first_copies(X: Array) -> np.ndarray:
-    """For every matrix the index of the first one equal to it."""
-    first = np.arange(X.shape[0])
-    _, group, size = np.unique(arrays.to_numpy(X[:, 0, :]), axis=0, return_inverse=True, return_counts=True)
-    seen: dict[bytes, int] = {}
-    alike = np.flatnonzero(size[group.reshape(-1)] > 1)  # only where the first rows agree is the rest looked at
-    for k in alike.tolist():
-        first[k] = seen.setdefault(blake2b(arrays.to_numpy(X[k]).tobytes()).digest(), k)
-    return first
 
 
 def check_neighbors(n_neighbors: Any, n_matrices: int) -> None:

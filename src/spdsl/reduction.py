@@ -20,12 +20,12 @@ from spdsl.graphs import Count, PairGraph, PairSurvey, automatic_counts, survey_
 from spdsl.heads import KernelSVC, LogVectorClassifier, check_head, head_offers
 from spdsl.manifolds import MANIFOLDS, Manifold
 from spdsl.metrics import Metric, NotPositiveDefiniteError, get_metric
-from spdsl.neighbors import SPDEstimator, SPDNearestNeighbor, check_neighbors, first_copies, sqdist_within
+from spdsl.neighbors import SPDEstimator, SPDNearestNeighbor, check_neighbors, sqdist_within
 from spdsl.objectives import Objective
 from spdsl.progress import Progress, Quiet
+from spdsl.samples import Samples, as_samples, at_work
 from spdsl.solver import BETA_RULES, Problem, SolverResult, minimize
-from spdsl.stacks import MemoryStack, enough_memory
-from spdsl.validation import check_count, check_labels, check_number, check_spd
+from spdsl.validation import check_count, check_labels, check_number
 
 SOLVER_OPTIONS = {"rule", "gradient_tol", "patience"}  # arguments of `minimize` that are no parameter of their own
 PRECISIONS = ("double", "mixed")
@@ -74,23 +74,29 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn W from the stack X (n_matrices, n, n) and its labels.
 
+        Parameters
+        ----------
+        X : array (n_matrices, n, n), or data that is not in memory
+            A memory map, an HDF5 or Zarr array, the path of an `.npy` file or a list of such paths: docs/scale.md.
+        y : (n_matrices,) labels
+
         Returns
         -------
         self. After Ctrl-C during the iterations the best W so far is kept, `status_` is "interrupted", and
         KeyboardInterrupt goes on.
         """
         with self._whole():
-            X = self._check_X(X, reset=True)
-            classes, labels = self._check_y(y, X.shape[0])
-            self._check_parameters(X.shape[0])
-            with self._enough_memory(X):
-                moved = self._moved(X)
+            samples = self._check_samples(X, reset=True)
+            classes, labels = self._check_y(y, samples.shape[0])
+            self._check_parameters(samples.shape[0])
+            with self._at_work(samples):
+                moved = samples.to_device(self.device)
                 start = self._initial(moved)
                 problem, graph = self._problem(moved, labels, start)
                 result = self._minimize(problem, start)
         self.classes_, self.graph_ = classes, graph
         self._keep(problem.objective)
-        self._settle(result, X, labels)
+        self._settle(result, samples, labels)
         if result.status == "interrupted":
             raise KeyboardInterrupt
         return self
@@ -101,15 +107,16 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         For use with any other optimiser. Each call reads the data once. Where beta follows from the start, it is the
         start that `fit` would take.
         """
-        X = check_spd(X, precision=self._precision())
-        _, labels = self._check_y(y, X.shape[0])
-        self._check_parameters(X.shape[0])
-        with self._enough_memory(X):
-            X = self._moved(X)
-        problem, _ = self._problem(X, labels, self._initial(X))
+        samples = as_samples(X, self._precision())
+        samples.check()
+        _, labels = self._check_y(y, samples.shape[0])
+        self._check_parameters(samples.shape[0])
+        with self._at_work(samples):
+            samples = samples.to_device(self.device)
+        problem, _ = self._problem(samples, labels, self._initial(samples))
 
         def function(W: Array) -> tuple[float, Array]:
-            W = _as_start(W, X, "W")
+            W = _as_start(W, samples.model, "W")
             value, gradient = problem.cost(W)
             return value, gradient
 
@@ -120,13 +127,9 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
             raise ValueError(f"precision must be 'double' or 'mixed', got {self.precision!r}")
         return self.precision
 
-    def _moved(self, X: Array) -> Array:
-        """X where the work is done, and in the precision of its products."""
-        return arrays.to_device(X, self.device, single=self._precision() == "mixed")
-
-    def _enough_memory(self, X: Array) -> AbstractContextManager[None]:
-        m = self._n_components(X.shape[-1])
-        return enough_memory(type(self).__name__, X, m, self.device, single=self._precision() == "mixed")
+    def _at_work(self, samples: Samples) -> AbstractContextManager[None]:
+        m = self._n_components(samples.shape[-1])
+        return at_work(samples, type(self).__name__, m, self.device)
 
     def _check_y(self, y: Any, n_matrices: int) -> tuple[np.ndarray, np.ndarray]:
         classes, labels = check_labels(y, n_matrices)
@@ -164,14 +167,14 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
     def _keep(self, objective: Objective) -> None:
         """Keep what later calls need of the objective."""
 
-    def _problem(self, X: Array, labels: np.ndarray, start: Array) -> tuple[Problem, PairGraph]:
+    def _problem(self, X: Samples, labels: np.ndarray, start: Array) -> tuple[Problem, PairGraph]:
         metric = get_metric(self.metric)
-        if all(bool(namespace(X).all(x == X[0])) for x in X):
+        if not X.first_copies().any():
             raise ValueError("all training matrices are equal: there is no distance to learn from; bring others")
         within, between = self._counts(labels, metric)
         survey = survey_pairs(X, labels, metric, within, between, measure=self._wants_mean_distance())
-        graph, stack = survey.graph, MemoryStack(X)
-        i, j = arrays.like(graph.i, X), arrays.like(graph.j, X)
+        graph, stack = survey.graph, X.stack(start.shape[1])
+        i, j = arrays.like(graph.i, X.model), arrays.like(graph.j, X.model)
 
         def reduced_distance() -> float:
             try:
@@ -206,12 +209,13 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
             return MANIFOLDS["full-rank"]
         return MANIFOLDS[self.manifold]
 
-    def _initial(self, X: Array) -> Array:
+    def _initial(self, X: Samples) -> Array:
         """The first W (n, m), a point of the search space."""
         return self._search_space().point(self._start_matrix(X))
 
-    def _start_matrix(self, X: Array) -> Array:
+    def _start_matrix(self, samples: Samples) -> Array:
         """What `init` names or brings."""
+        X = samples.model
         n = X.shape[-1]
         xp = namespace(X)
         m = self._n_components(n)
@@ -219,7 +223,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
             if self.init == "identity":
                 return xp.eye(n, m, dtype=xp.float64, device=X.device)
             if self.init == "pca":
-                return xp.flip(xp.linalg.eigh(symmetric(_mean_shape(X)))[1], axis=1)[:, :m] + 0.0
+                return xp.flip(xp.linalg.eigh(symmetric(samples.unit_mean()))[1], axis=1)[:, :m] + 0.0
             if self.init == "random":
                 draw = check_random_state(self.random_state).standard_normal((n, m))
                 return arrays.like(np.linalg.qr(draw)[0], X)
@@ -260,9 +264,9 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
             except NotPositiveDefiniteError as error:
                 raise ValueError(f"W'XW at the start is not positive definite; {error}") from error
 
-    def _settle(self, result: SolverResult, X: Array, labels: np.ndarray) -> None:
+    def _settle(self, result: SolverResult, X: Samples, labels: np.ndarray) -> None:
         """Take over the solver's result, and fit the classifier on the reduced training matrices."""
-        self.components_ = arrays.like(result.W, X)
+        self.components_ = arrays.like(result.W, X.model)
         self.cost_ = result.value
         self.history_ = result.history
         self.n_iter_ = len(result.history) - 1
@@ -289,21 +293,21 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         For trying several heads on one reduction: `model.set_params(classifier="lda").fit_classifier(X, y)`.
         """
         check_is_fitted(self, "components_")
-        X = self._check_X(X)
-        classes, labels = self._check_y(y, X.shape[0])
-        check_neighbors(self.n_neighbors, X.shape[0])
+        samples = self._check_samples(X)
+        classes, labels = self._check_y(y, samples.shape[0])
+        check_neighbors(self.n_neighbors, samples.shape[0])
         check_head(self.classifier)
         self.classes_ = classes
-        self._fit_classifier(X, labels)
+        self._fit_classifier(samples, labels)
         return self
 
-    def _fit_classifier(self, X: Array, labels: np.ndarray) -> None:
+    def _fit_classifier(self, X: Samples, labels: np.ndarray) -> None:
         """Fit the head on the reduced training matrices."""
         # W'XW is not checked again: the solver has been there, and what is wrong with it is not wrong with X
         reduced, y = self._reduce(X), self.classes_[labels]
         if isinstance(self.classifier, str) and self.classifier == "nn":
             neighbor = SPDNearestNeighbor(self.metric, n_neighbors=self.n_neighbors)
-            self.classifier_ = neighbor._fit(reduced, y, first_copies(X))
+            self.classifier_ = neighbor._fit(reduced, y, X.first_copies())
         elif isinstance(self.classifier, str) and self.classifier == "svm":
             self.classifier_ = KernelSVC(self.metric, beta=self._similarity_width())._fit(reduced, y)
         else:
@@ -312,9 +316,15 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
 
     # ------------------------------------------------------------------ use
 
-    def _reduce(self, X: Array) -> Array:
-        W = arrays.like(self.components_, X)
-        return arrays.over_blocks(lambda block: symmetric(W.mT @ (arrays.double(block) @ W)), X)
+    def _check_samples(self, X: Any, *, reset: bool = False, name: str = "X") -> Samples:
+        """X as checked samples, of the size that was fitted."""
+        samples = as_samples(X, self._precision())
+        samples.check(name)
+        self._check_size(samples.shape[-1], reset=reset, name=name)
+        return samples
+
+    def _reduce(self, X: Samples) -> Array:
+        return X.reduce(arrays.like(self.components_, X.model))
 
     def transform(self, X: Any) -> Array:
         """Reduced matrices `W'XW` (n_matrices, m, m)."""
@@ -322,7 +332,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
 
     def _transform(self, X: Any, name: str = "X") -> Array:
         check_is_fitted(self, "components_")
-        return self._reduce(self._check_X(X, name=name))
+        return self._reduce(self._check_samples(X, name=name))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n_matrices,): by default those of the nearest neighbours under the learned distance."""
@@ -349,17 +359,6 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         if B is None:
             return sqdist_within(metric, reduced)
         return metric.sqdist(reduced, arrays.like(self._transform(B, "B"), reduced))
-
-
-def _mean_shape(X: Array) -> Array:
-    """Mean (n, n) of the matrices, each scaled to trace 1 so that none of them speaks for all."""
-    N, n, _ = X.shape
-
-    def part(s: slice) -> Array:
-        block = arrays.double(X[s])
-        return (1 / namespace(X).linalg.trace(block)) @ block.reshape(-1, n * n)
-
-    return sum(arrays.map_blocks(part, N, 8 * n * n, on=X)).reshape(n, n) / N
 
 
 def _as_start(W: Any, X: Array, name: str) -> Array:

@@ -67,12 +67,20 @@ def check_spd(X: Any, *, name: str = "X", precision: str = "double") -> Array:
     -------
     (n_matrices, n, n) float64, the input itself where it already is that.
     """
+    return check_part(X, 0, name=name, precision=precision)
+
+
+def check_part(X: Any, first: int, *, name: str = "X", precision: str = "double") -> Array:
+    """`check_spd` of a part of a larger stack; messages count from `first`, the index of its first matrix."""
     kind = str(getattr(X, "dtype", "")).rpartition(".")[2]
     rounding = ROUNDING.get(kind, DOUBLE)
     stack = as_stack(X, name=name, keep_single=precision == "mixed")
     item_bytes = 8 * stack.shape[-1] ** 2
     checks = arrays.map_blocks(
-        lambda s: _check_block(arrays.double(stack[s]), s.start, name, rounding), stack.shape[0], item_bytes, on=stack
+        lambda s: _check_block(arrays.double(stack[s]), first + s.start, name, rounding),
+        stack.shape[0],
+        item_bytes,
+        on=stack,
     )
     for complaint in checks:
         if complaint is not None:

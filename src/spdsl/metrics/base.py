@@ -31,6 +31,10 @@ class Metric:
         """What is computed once per matrix: a tuple of arrays with the stack axis first."""
         raise NotImplementedError
 
+    def compact(self, P: Array) -> tuple[Array, ...]:
+        """What `cross` needs of each matrix, in the least room: `factor` unless a metric knows better."""
+        return self.factor(P)
+
     def cross(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
         """Squared distances (a, b) between two factored stacks."""
         raise NotImplementedError

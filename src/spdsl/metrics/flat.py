@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from spdsl import arrays
 from spdsl.arrays import Array, namespace, over_blocks, symmetric
 from spdsl.metrics.base import Metric, Pullback
@@ -53,7 +55,20 @@ class FlatMetric(Metric):
         return d2, pullback
 
 
-class SpectralMetric(FlatMetric):
+class SymmetricMetric(FlatMetric):
+    """Flat metrics whose embedding is a symmetric matrix: its upper triangle tells all."""
+
+    def compact(self, P: Array) -> tuple[Array, ...]:
+        def triangle(block: Array) -> Array:
+            return self.embed(block)[0][:, row, column] * weight
+
+        row, column = np.triu_indices(P.shape[-1])
+        weight = arrays.like(np.where(row == column, 1.0, 2.0**0.5), P)
+        row, column = arrays.like(row, P), arrays.like(column, P)
+        return (over_blocks(triangle, P),)
+
+
+class SpectralMetric(SymmetricMetric):
     """Flat metrics whose embedding applies a scalar function to the eigenvalues."""
 
     def spectrum(self, w: Array) -> Array:
@@ -121,7 +136,7 @@ class PowerEuclidean(SpectralMetric):
         return xp.where(x == 0, xp.ones_like(x), ratio) * low ** (self.power - 1)
 
 
-class Euclidean(FlatMetric):
+class Euclidean(SymmetricMetric):
     """Plain Euclidean distance: `d2 = |P_i - P_j|_F^2`."""
 
     name = "euclid"

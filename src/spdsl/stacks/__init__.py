@@ -2,5 +2,6 @@
 
 from spdsl.stacks.base import Stack
 from spdsl.stacks.memory import MemoryStack, enough_memory
+from spdsl.stacks.streamed import RereadStack, StreamedStack
 
-__all__ = ["MemoryStack", "Stack", "enough_memory"]
+__all__ = ["MemoryStack", "RereadStack", "Stack", "StreamedStack", "enough_memory"]

@@ -22,6 +22,7 @@ class MemoryStack:
 
     def __init__(self, X: Array) -> None:
         self.X = X
+        self.count = X.shape[0]
         self.passes = 0
         self.W: Any = None
         self.WX: Any = None
@@ -81,15 +82,19 @@ class MemoryStack:
     def _pass(self, H: Array, right: Array, out: Array) -> Array:
         """Write all `H'X_i` to `out` and return `H'X_i right`: one pass over the data."""
         self.passes += 1
+        return arrays.concat(self._products(self.X, H, right, out)).reshape(-1, H.shape[1], right.shape[1])
+
+    def _products(self, X: Array, H: Array, right: Array, out: Array) -> list[Array]:
+        """`H'X_i` of these matrices to `out`; returns `H'X_i right` in parts."""
         xp = namespace(H)
-        _, m, n = out.shape
+        n = out.shape[2]
         left = self._cast(H.mT)
 
         def part(s: slice) -> Array:
-            xp.matmul(left, self.X[s], out=out[s])
+            xp.matmul(left, X[s], out=out[s])
             return double(out[s]).reshape(-1, n) @ right
 
-        return arrays.concat(list(self._blocks(part, n * n))).reshape(-1, m, right.shape[1])
+        return list(arrays.map_blocks(part, X.shape[0], 8 * n * n, on=X))
 
     def _reduced(self) -> Array:
         """P from WX as it stands."""
@@ -110,11 +115,11 @@ class MemoryStack:
 
     def _blocks(self, function: Any, item: int) -> Any:
         """Run a function over blocks of the matrices, of which one takes so many numbers."""
-        return arrays.map_blocks(function, self.X.shape[0], 8 * item, on=self.X)
+        return arrays.map_blocks(function, self.count, 8 * item, on=self.X)
 
     def _buffer(self, held: Any, H: Array) -> Array:
         """The array for `H'X`, made once."""
-        shape = (self.X.shape[0], H.shape[1], H.shape[0])
+        shape = (self.count, H.shape[1], H.shape[0])
         if held is not None and tuple(held.shape) == shape:
             return held
         return namespace(self.X).empty(shape, dtype=self.X.dtype, device=self.X.device)

@@ -1,0 +1,63 @@
+"""Where the samples of a learner may be: in memory or on disk. `as_samples` tells which."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from spdsl.samples.base import Samples
+from spdsl.samples.copies import first_copies
+from spdsl.samples.disk import DiskSamples
+from spdsl.samples.memory import MemorySamples
+from spdsl.samples.sources import DatasetSource, FileSource, JoinedSource, Source
+from spdsl.stacks import enough_memory
+
+__all__ = ["DiskSamples", "MemorySamples", "Samples", "as_samples", "at_work", "first_copies"]
+
+
+def as_samples(X: Any, precision: str = "double") -> Samples:
+    """What `fit`, `transform` and `predict` make of X.
+
+    Memory maps opened for reading, HDF5 and Zarr arrays, the path of an `.npy` file and a list of such paths are read in
+    blocks; everything else is an array in memory. `precision="mixed"` computes products in float32.
+    """
+    if isinstance(X, MemorySamples | DiskSamples):
+        return X
+    source = _source(X)
+    return MemorySamples(X, precision) if source is None else DiskSamples(source, precision)
+
+
+@contextmanager
+def at_work(samples: Samples, who: str, m: int, device: Any) -> Iterator[None]:
+    """Say how much memory is needed where it does not suffice; give back what the samples took however the work ends."""
+    guard: AbstractContextManager[None] = nullcontext()
+    if isinstance(samples, MemorySamples):
+        guard = enough_memory(who, samples.X, m, device, single=samples.precision == "mixed")
+    try:
+        with guard:
+            yield
+    finally:
+        samples.release()
+
+
+def _source(X: Any) -> Source | None:
+    """The source of what is on disk, or None."""
+    if _is_path(X):
+        return FileSource.npy(X)
+    if isinstance(X, list | tuple) and X and all(map(_is_path, X)):
+        return JoinedSource([FileSource.npy(path) for path in X])
+    if isinstance(X, np.memmap) and X.ndim == 3 and X.shape[1] == X.shape[2] and X.size:
+        return FileSource.mapped(X)
+    kind = type(X).__module__.partition(".")[0]
+    if kind in ("h5py", "zarr") and getattr(X, "ndim", 0) == 3 and np.dtype(X.dtype).kind in "fiu":
+        return DatasetSource(X)
+    return None
+
+
+def _is_path(X: Any) -> bool:
+    """Whether X names an `.npy` file."""
+    return isinstance(X, str | os.PathLike) and os.fspath(X).endswith(".npy")

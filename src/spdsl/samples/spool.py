@@ -1,0 +1,94 @@
+"""Factored samples in a private file, for distances between more of them than memory holds."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from spdsl.graphs import block_size
+from spdsl.metrics import Metric
+from spdsl.samples.base import DistanceBlock
+
+ROWS_BYTES = 1 << 27  # factors of rows held at once: the file is read once for each such part, half of it on average
+
+Factors = tuple[np.ndarray, ...]
+
+
+class Spool:
+    """Factors of N samples in a temporary file that has no name, so that nothing is left of it whatever happens."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._shapes: list[tuple[int, ...]] = []
+        self._file: Any = None
+        self._written = 0
+
+    def __enter__(self) -> Self:
+        self._file = tempfile.TemporaryFile(buffering=0)
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()
+
+    def append(self, factors: Factors) -> None:
+        """Write the factors of the next samples."""
+        self._shapes = [part.shape[1:] for part in factors]
+        rows = np.concatenate([part.reshape(len(part), -1) for part in factors], axis=1)
+        rest = rows.reshape(-1).view(np.uint8).data
+        try:
+            while len(rest):
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+                raise
+            size = self.count * rows.shape[1] * 8 / 1e9
+            raise OSError(
+                error.errno,
+                f"no room for a temporary file of {size:.2g} GB in {tempfile.gettempdir()}, which the pairs of nearest "
+                f"samples need: set TMPDIR to a folder with room, use n_within='all' and n_between='all', or "
+                f"neighbors='approximate'",
+            ) from error
+        self._written += len(rows)
+
+    def read(self, start: int, stop: int) -> Factors:
+        """The factors of samples start .. stop."""
+        sizes = [int(np.prod(shape)) for shape in self._shapes]
+        width = sum(sizes)
+        rows = np.empty((stop - start, width))
+        self._file.seek(start * width * 8)
+        rest = rows.reshape(-1).view(np.uint8).data
+        while len(rest):
+            count = self._file.readinto(rest)
+            if not count:
+                raise OSError(f"the temporary file in {tempfile.gettempdir()} ends too early: was it cut?")
+            rest = rest[count:]
+        parts = np.split(rows, np.cumsum(sizes)[:-1], axis=1)
+        return tuple(
+            part.reshape(len(rows), *shape) if len(shape) != 1 else part
+            for part, shape in zip(parts, self._shapes, strict=True)
+        )
+
+    def sqdist_blocks(self, metric: Metric) -> Iterator[DistanceBlock]:
+        """Squared distances, columns at or behind rows; for every sample the others come in the order of their indices."""
+        width = sum(int(np.prod(shape)) for shape in self._shapes)
+        size = max(1, min(block_size(self.count), ROWS_BYTES // (4 * 8 * width)))
+        many = max(1, ROWS_BYTES // (8 * width * size)) * size
+        with ThreadPoolExecutor(1) as thread:
+            for top in range(0, self.count, many):
+                rows = [slice(k, min(k + size, self.count)) for k in range(top, min(top + many, self.count), size)]
+                held = self.read(top, rows[-1].stop)
+                columns = [slice(k, min(k + size, self.count)) for k in range(top, self.count, size)]
+                pending = thread.submit(self.read, columns[0].start, columns[0].stop)
+                for k, column in enumerate(columns):
+                    right = pending.result()
+                    if k + 1 < len(columns):
+                        pending = thread.submit(self.read, columns[k + 1].start, columns[k + 1].stop)
+                    for row in rows[: k + 1]:
+                        left = tuple(part[row.start - top : row.stop - top] for part in held)
+                        yield row, column, metric.cross(left, right)

@@ -1,0 +1,281 @@
+"""Stacks on disk: the same answers as in memory, a block of memory at a time, and clear errors when files change."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import cross_val_score
+
+from samples import labelled
+from spdsl import SPDML, SPDSL
+from spdsl.graphs import survey_pairs
+from spdsl.metrics import METRICS
+from spdsl.samples import as_samples, sources, spool
+
+N, n = 40, 6
+X, Y = labelled(N, n)
+SIZE = 9 * 8 * n * n  # bytes of nine matrices: five blocks
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(sources, "BLOCK_BYTES", SIZE)
+    monkeypatch.setattr(spool, "ROWS_BYTES", 1)
+    monkeypatch.setattr("spdsl.graphs.BLOCK_PAIRS", 49)
+
+
+@pytest.fixture
+def path(tmp_path):
+    np.save(tmp_path / "stack.npy", X)
+    return tmp_path / "stack.npy"
+
+
+def in_h5(folder):
+    h5py = pytest.importorskip("h5py")
+    file = h5py.File(folder / "stack.h5", "w")
+    return file.create_dataset("X", data=X, chunks=(7, n, n), compression="gzip")
+
+
+def in_zarr(folder):
+    zarr = pytest.importorskip("zarr")
+    array = zarr.create_array(str(folder / "stack.zarr"), shape=X.shape, chunks=(7, n, n), dtype="f8")
+    array[:] = X
+    return array
+
+
+def in_files(folder):
+    parts = np.split(X, [1, 12, 30])
+    for k, part in enumerate(parts):
+        np.save(folder / f"part{k}.npy", part)
+    return [folder / f"part{k}.npy" for k in range(len(parts))]
+
+
+def as_map(folder):
+    np.save(folder / "map.npy", X)
+    return np.load(folder / "map.npy", mmap_mode="r")
+
+
+def strided_map(folder):
+    np.save(folder / "wide.npy", np.repeat(np.concatenate([X[:1], X]), 2, axis=0))
+    return np.load(folder / "wide.npy", mmap_mode="r+")[3::2]
+
+
+PLACES = {
+    "path": lambda folder: np.save(folder / "a.npy", X) or str(folder / "a.npy"),
+    "memory map": as_map,
+    "view of a memory map": strided_map,
+    "HDF5": in_h5,
+    "Zarr": in_zarr,
+    "files": in_files,
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_fit_on_disk_equals_the_fit_in_memory(place, tmp_path):
+    stack = PLACES[place](tmp_path)
+    model = SPDSL(3, n_within=3, n_between=4, beta="original", max_iter=15, tol=0.0)
+    expected = model.fit(X, Y)
+    W, P, history = expected.components_, expected.transform(X), expected.history_
+    model.fit(stack, Y)
+    assert_allclose(model.components_, W, rtol=0, atol=1e-10)
+    assert_allclose(model.transform(stack), P, rtol=0, atol=1e-10)
+    assert_allclose([r["value"] for r in model.history_], [r["value"] for r in history], rtol=1e-12)
+    assert_array_equal(model.predict(stack), model.predict(X))
+    assert model.n_passes_ == model.n_iter_ + 1
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_graph_of_a_stack_on_disk_equals_that_in_memory(metric, path):
+    expected = survey_pairs(X, Y, METRICS[metric], 2, 3)
+    found = survey_pairs(as_samples(path), Y, METRICS[metric], 2, 3)
+    assert_array_equal(found.graph.i, expected.graph.i)
+    assert_array_equal(found.graph.j, expected.graph.j)
+    assert_allclose(found.mean_distance, expected.mean_distance, rtol=1e-12)
+
+
+@pytest.mark.parametrize("manifold", ["psd", "grassmann"])
+def test_products_too_large_to_keep_cost_a_second_pass_and_change_nothing(manifold, path, monkeypatch):
+    model = SPDML(3, n_within=3, n_between=4, manifold=manifold, max_iter=10, tol=0.0).fit(X, Y)
+    W = model.components_
+    monkeypatch.setattr("spdsl.samples.disk.KEEP_BYTES", 0)
+    model.fit(path, Y)
+    assert_allclose(model.components_, W, rtol=0, atol=1e-9)
+    assert model.n_passes_ > 2 * model.n_iter_
+
+
+def test_float32_on_disk_is_what_float32_in_memory_is(tmp_path):
+    np.save(tmp_path / "a.npy", X.astype("f4"))
+    model = SPDSL(3, max_iter=5).fit(X.astype("f4"), Y)
+    W = model.components_
+    assert_allclose(model.fit(tmp_path / "a.npy", Y).components_, W, atol=1e-10)
+
+
+def test_cross_validation_reads_folds_from_disk(path):
+    model = SPDSL(3, max_iter=5)
+    on_disk = cross_val_score(model, as_samples(path), Y, cv=3)
+    assert_array_equal(on_disk, cross_val_score(model, X, Y, cv=3))
+
+
+def test_cost_on_disk_equals_cost_in_memory(path):
+    W = np.linalg.qr(np.random.default_rng(0).standard_normal((n, 3)))[0]
+    value, gradient = SPDSL(3).cost(path, Y)(W)
+    expected, slope = SPDSL(3).cost(X, Y)(W)
+    assert_allclose(value, expected, rtol=1e-12)
+    assert_allclose(gradient, slope, atol=1e-12)
+
+
+def test_copies_on_disk_are_found(tmp_path):
+    twice = np.concatenate([X, X[5:7]])
+    np.save(tmp_path / "a.npy", twice)
+    first = as_samples(tmp_path / "a.npy").first_copies()
+    assert first.tolist() == [*range(N), 5, 6]
+
+
+def test_the_last_block_is_not_overwritten_while_it_is_used(path):
+    for where, block in sources.stream(sources.FileSource.npy(path)):
+        assert_array_equal(block, X[where])
+
+
+# ---------------------------------------------------------------------- what goes wrong
+
+
+def change_after(model, rows, change):
+    """Let `change` happen in the middle of a fit."""
+
+    def callback(row, W):
+        if row["iteration"] == rows:
+            change()
+
+    return model.set_params(callback=callback)
+
+
+def free_of_open_files(folder):
+    opened = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+    return not any(str(folder) in name for name in opened)
+
+
+def shrink(path):
+    os.truncate(path, os.path.getsize(path) // 2)
+
+
+def replace(path):
+    np.save(path.with_name("other.npy"), X)
+    os.replace(path.with_name("other.npy"), path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(shrink, "was changed or replaced"), (os.remove, "can no longer be opened"), (replace, "was changed or replaced")],
+)
+def test_a_file_that_changes_during_a_fit_is_an_error(change, message, path):
+    model = change_after(SPDSL(3), 2, lambda: change(path))
+    with pytest.raises(OSError, match=rf"stack\.npy {message}"):
+        model.fit(path, Y)
+    assert not hasattr(model, "components_")
+    assert free_of_open_files(path.parent)
+
+
+def test_a_file_that_shrinks_during_a_pass_is_an_error(path):
+    for where, _ in (passing := sources.stream(sources.FileSource.npy(path))):
+        if where.start == 0:
+            shrink(path)
+            with pytest.raises(OSError, match=r"stack\.npy ends before matrix 27: it has shrunk during the fit"):
+                list(passing)
+    assert free_of_open_files(path.parent)
+
+
+def test_a_dataset_whose_file_is_closed_is_an_error(tmp_path):
+    dataset = in_h5(tmp_path)
+    model = change_after(SPDSL(3), 2, lambda: dataset.file.close())
+    with pytest.raises(OSError, match=r"h5py array /X could not be read at matrix 0"):
+        model.fit(dataset, Y)
+
+
+def test_a_zarr_chunk_that_disappears_is_an_error(tmp_path):
+    array = in_zarr(tmp_path)
+    chunk = next(p for p in (tmp_path / "stack.zarr").rglob("*") if p.parts[-3:] == ("2", "0", "0"))
+    model = change_after(SPDSL(3), 2, chunk.unlink)
+    with pytest.raises(OSError, match="reads as all zero at matrix 14: is a part of it missing"):
+        model.fit(array, Y)
+
+
+@pytest.mark.parametrize("method", ["fit", "transform"])
+def test_a_bad_matrix_in_the_middle_is_named_by_its_index_among_all(method, tmp_path):
+    bad = X.copy()
+    bad[23, 0, 0] = -1
+    np.save(tmp_path / "a.npy", bad[:20])
+    np.save(tmp_path / "b.npy", bad[20:])
+    model = SPDSL(3, max_iter=1).fit(X, Y)
+    with pytest.raises(ValueError, match=r"X\[23\] is not positive definite: smallest eigenvalue"):
+        getattr(model, method)([tmp_path / "a.npy", tmp_path / "b.npy"], *([Y] if method == "fit" else []))
+
+
+def test_files_of_different_sizes_are_an_error(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    np.save(tmp_path / "b.npy", X[:, :5, :5])
+    with pytest.raises(ValueError, match=r"b\.npy holds 5 x 5 matrices and .*a\.npy 6 x 6: pass matrices of one size"):
+        SPDSL(3).fit([tmp_path / "a.npy", tmp_path / "b.npy"], Y)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (np.asfortranarray(X), r"C order, it holds \(40, 6, 6\) in Fortran order; save it again"),
+        (X[0], r"must hold an array \(n_matrices, n, n\) in C order, it holds \(6, 6\)"),
+        (np.array([{}]), "is no complete .npy file of numbers"),
+        (X[:0], "must have shape"),
+    ],
+)
+def test_files_that_hold_no_stack_are_an_error(content, message, tmp_path):
+    np.save(tmp_path / "a.npy", content)
+    with pytest.raises(ValueError, match=message):
+        SPDSL(3).fit(tmp_path / "a.npy", Y)
+
+
+def test_a_file_cut_short_is_an_error(path):
+    shrink(path)
+    with pytest.raises(ValueError, match=r"stack\.npy is no complete \.npy file"):
+        SPDSL(3).fit(path, Y)
+
+
+def test_a_disk_that_fills_is_an_error_that_says_what_room_is_needed(path, monkeypatch):
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda buffering: Path("/dev/full").open("r+b", buffering))  # noqa: SIM115
+    with pytest.raises(OSError, match=r"no room for a temporary file of .* GB in .*set TMPDIR"):
+        SPDSL(3, n_within=2, n_between=2).fit(path, Y)
+    assert free_of_open_files("/dev/full")
+
+
+LIMITED = """
+import resource, sys
+import numpy as np
+from spdsl import SPDSL
+from spdsl.samples import sources, spool
+sources.BLOCK_BYTES, spool.ROWS_BYTES = 1 << 20, 1 << 23
+path, labels = sys.argv[1], np.arange(int(sys.argv[2])) % 3
+SPDSL(2, metric="euclid", max_iter=2, tol=0.0, n_within=2, n_between=2).fit(np.load(path, mmap_mode="r")[:100], labels[:100])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+SPDSL(2, metric="euclid", max_iter=2, tol=0.0, n_within=2, n_between=2).fit(path, labels)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_memory_is_set_by_a_block(tmp_path):
+    size, many = 160, 500  # 102 MB
+    stack = np.lib.format.open_memmap(tmp_path / "a.npy", mode="w+", dtype="f8", shape=(many, size, size))
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((size, size)))[0]
+    for k in range(many):
+        stack[k] = (basis * rng.uniform(1, 3, size)) @ basis.T
+    stack.flush()
+    del stack
+    out = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LIMITED, str(tmp_path / "a.npy"), str(many)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert 1024 * int(out.stdout) < 0.25 * Path(tmp_path / "a.npy").stat().st_size
