@@ -45,7 +45,7 @@ def test_what_the_stack_holds_is_in_the_precision_asked_for(as_array, data, monk
             super().__init__(X)
             held.append(self)
 
-    monkeypatch.setattr(reduction, "MemoryStack", Watched)
+    monkeypatch.setattr("spdsl.samples.memory.MemoryStack", Watched)
     SPDSL(3, max_iter=3, precision=precision).fit(as_array(data[0].astype(np.float32)), data[1])
     for part in (held[0].X, held[0].WX, held[0].HX):
         assert ("float32" in str(part.dtype)) == single

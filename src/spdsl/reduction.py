@@ -86,7 +86,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         KeyboardInterrupt goes on.
         """
         with self._whole():
-            samples = self._check_samples(X, reset=True)
+            samples = self._check_X(X, reset=True)
             classes, labels = self._check_y(y, samples.shape[0])
             self._check_parameters(samples.shape[0])
             with self._at_work(samples):
@@ -293,7 +293,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         For trying several heads on one reduction: `model.set_params(classifier="lda").fit_classifier(X, y)`.
         """
         check_is_fitted(self, "components_")
-        samples = self._check_samples(X)
+        samples = self._check_X(X)
         classes, labels = self._check_y(y, samples.shape[0])
         check_neighbors(self.n_neighbors, samples.shape[0])
         check_head(self.classifier)
@@ -316,7 +316,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
 
     # ------------------------------------------------------------------ use
 
-    def _check_samples(self, X: Any, *, reset: bool = False, name: str = "X") -> Samples:
+    def _check_X(self, X: Any, *, reset: bool = False, name: str = "X") -> Samples:
         """X as checked samples, of the size that was fitted."""
         samples = as_samples(X, self._precision())
         samples.check(name)
@@ -332,7 +332,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
 
     def _transform(self, X: Any, name: str = "X") -> Array:
         check_is_fitted(self, "components_")
-        return self._reduce(self._check_samples(X, name=name))
+        return self._reduce(self._check_X(X, name=name))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n_matrices,): by default those of the nearest neighbours under the learned distance."""
