@@ -280,7 +280,7 @@ def test_tables_that_are_no_tracks_are_refused(tmp_path):
         "four.csv": ("1,2,3,4\n1,2,3,4\n", "no joint track"),
         "empty.csv": ("", "empty"),
         "inf.csv": ("1,2,inf\n1,2,3\n", "infinite"),
-        "fake.npy": ("not an array", "not a readable .npy"),
+        "fake.npy": ("not an array", "not a readable NumPy"),
         "clip.bvh": ("", "not a motion file"),
     }
     for name, (text, message) in cases.items():

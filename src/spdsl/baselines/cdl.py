@@ -11,6 +11,8 @@ from spdsl.baselines.pairwise import Factors, PairwiseClassifier, log_vectors
 from spdsl.models import savable
 from spdsl.validation import check_count, check_number
 
+EQUAL = 1e-14  # below this fraction of the kernel's trace its centred form is rounding
+
 
 @savable("classes_", "dual_coef_", "_factors", "_labels", "_column_mean", "_grand_mean")
 class CDL(PairwiseClassifier):
@@ -57,11 +59,11 @@ class CDL(PairwiseClassifier):
             raise ValueError(f"discriminant must be 'pls' or 'lda', got {self.discriminant!r}")
         check_number("ridge", self.ridge, low=0.0)
         check_count("extra_components", self.extra_components, low=-len(self.classes_) + 1)
-        if not np.any(values - values[0, 0]):
-            raise ValueError("all training matrices are equal: there is nothing to tell classes apart by; bring others")
         self._labels = labels
         self._column_mean, self._grand_mean = values.mean(axis=0), values.mean()
         K = self._centre(values)
+        if not np.trace(K) > EQUAL * np.trace(values):
+            raise ValueError("all training matrices are equal: there is nothing to tell classes apart by; bring others")
         onehot = np.eye(len(self.classes_))[labels]
         if self.discriminant == "pls":
             count = min(max(1, len(self.classes_) + self.extra_components), len(labels) - 1)

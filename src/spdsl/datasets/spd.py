@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from spdsl.features.errors import FeatureError, require
+from spdsl.features.numpy_files import is_npz, read_npy, read_npz
 
 #: names under which labels are looked for, in order
 LABEL_NAMES = ("y", "labels", "label", "gnd", "targets", "target")
+READER = Path(__file__).with_name("foreign_reader.py")
 
 
 def load_spd(path: str | Path, *, X: str | None = None, y: str | None = None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -95,45 +99,28 @@ def _labels(arrays: Mapping[str, np.ndarray], count: int, name: str | None, path
 # -------------------------------------------------------------------------------------------------------------- formats
 
 
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with path.open("rb") as file:  # ours to close: NumPy leaves a file open in which it finds no archive
-            saved = np.load(file, allow_pickle=False)
-            if isinstance(saved, np.ndarray):
-                return {"X": saved}
-            with saved:
-                return {name: saved[name] for name in saved.files}
-    except Exception as error:  # zipfile, zlib and numpy each raise their own
-        raise FeatureError(f"{path}: not a readable NumPy file ({error})") from None
+def _read_numpy(path: Path) -> dict[str, np.ndarray]:
+    return read_npz(path) if is_npz(path) else {"X": read_npy(path)}
 
 
-def _read_mat(path: Path) -> dict[str, np.ndarray]:
-    import scipy.io
-
-    try:
-        contents: dict[str, Any] = scipy.io.loadmat(path)
-    except NotImplementedError:  # version 7.3 is HDF5
-        return {name: array.T for name, array in _read_h5(path).items()}
-    except Exception as error:
-        raise FeatureError(f"{path}: not a readable MATLAB file ({error})") from None
-    return {name: array for name, array in contents.items() if isinstance(array, np.ndarray) and name[:2] != "__"}
-
-
-def _read_h5(path: Path) -> dict[str, np.ndarray]:
-    h5py = require("h5py")
-    arrays: dict[str, np.ndarray] = {}
-
-    def visit(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and item.dtype.kind in "iufSO":
-            values = item.asstr()[()] if h5py.check_string_dtype(item.dtype) else item[()]
-            arrays[name] = np.asarray(values)
-
-    try:
-        with h5py.File(path, "r") as file:
-            file.visititems(visit)
-    except OSError as error:
-        raise FeatureError(f"{path}: not a readable HDF5 file ({error})") from None
-    return {name: np.array(array.tolist()) if array.dtype.kind == "O" else array for name, array in arrays.items()}
+def _read_foreign(path: Path) -> dict[str, np.ndarray]:
+    """Arrays of a MATLAB or HDF5 file, read by a process of its own: see `foreign_reader`."""
+    if path.suffix.lower() != ".mat":
+        require("h5py")
+    with tempfile.TemporaryDirectory(prefix="spdsl-") as folder:  # private to the user
+        output = Path(folder) / "arrays.npz"
+        command = [sys.executable, "-W", "ignore", str(READER), str(path.resolve()), str(output)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return read_npz(output)
+    why = done.stderr.strip().rpartition("\n")[2] if done.returncode == 3 else "it is damaged: its reader broke down"
+    raise FeatureError(f"{path}: not a readable {path.suffix.lower()} file ({why})")
 
 
-_READERS = {".npz": _read_npz, ".npy": _read_npz, ".mat": _read_mat, ".h5": _read_h5, ".hdf5": _read_h5}
+_READERS = {
+    ".npz": _read_numpy,
+    ".npy": _read_numpy,
+    ".mat": _read_foreign,
+    ".h5": _read_foreign,
+    ".hdf5": _read_foreign,
+}

@@ -145,9 +145,17 @@ def embed_gaussian(mean: np.ndarray, S: np.ndarray, embedding: Embedding = "augm
     return P * np.exp(-logdet / len(P))
 
 
+def as_array(samples: object) -> np.ndarray:
+    """Anything that NumPy understands as an array, or an error that says so."""
+    try:
+        return np.asarray(samples)
+    except (ValueError, TypeError) as error:
+        raise FeatureError(f"no array: {' '.join(str(error).split())}; pass rows of one length") from None
+
+
 def _as_rows(samples: np.ndarray) -> np.ndarray:
     """(k, ...) of numbers to (k, d) float64."""
-    samples = np.asarray(samples)
+    samples = as_array(samples)
     if samples.ndim < 2:
         raise FeatureError(f"samples have shape {samples.shape}: expected (n, d), one sample a row")
     if samples.dtype.kind not in "biuf":
@@ -158,7 +166,7 @@ def _as_rows(samples: np.ndarray) -> np.ndarray:
 def _chunks(samples: np.ndarray | Iterable[np.ndarray], rows: int = 4096) -> Iterator[np.ndarray]:
     """Slices of an array (so that its float64 copy stays small), or the chunks of an iterable."""
     if _is_array(samples):
-        array = np.asarray(samples)
+        array = as_array(samples)
         if array.ndim < 2:
             _as_rows(array)
         yield from (array[i : i + rows] for i in range(0, len(array), rows))
@@ -183,4 +191,10 @@ def _shrunk(samples: np.ndarray | Iterable[np.ndarray], shrinkage: str) -> np.nd
         samples = np.concatenate([_as_rows(chunk) for chunk in samples])
     if not _is_array(samples):
         raise FeatureError(f"shrinkage={shrinkage!r} needs all samples at once: pass an array, not an iterable")
-    return estimators[shrinkage](_as_rows(np.asarray(samples)))[0]
+    rows = _as_rows(np.asarray(samples))
+    size = float(np.abs(rows).max())  # both estimators are equivariant; squares of tiny numbers would vanish in them
+    with np.errstate(all="ignore"):
+        S = estimators[shrinkage](rows / size)[0] * size**2
+    if not np.isfinite(S).all():
+        raise FeatureError("the covariance overflows or vanishes: rescale the samples")
+    return S

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spdsl.features.covariance import RIDGE, Shrinkage, set_covariance
+from spdsl.features.covariance import RIDGE, Shrinkage, as_array, set_covariance
 from spdsl.features.errors import FeatureError, require
 from spdsl.features.images import read_grey
 
@@ -119,7 +119,9 @@ def _grey(image: str | Path | np.ndarray) -> tuple[np.ndarray, str]:
     """The grey image, and its file's name for messages."""
     if isinstance(image, (str, Path)):
         return read_grey(image), f"{image}: "
-    image = np.asarray(image)
-    if image.ndim != 2:
-        raise FeatureError(f"the image has shape {image.shape}: expected grey (height, width)")
+    image = as_array(image)
+    if image.ndim != 2 or image.dtype.kind not in "biuf":
+        raise FeatureError(f"the image has shape {image.shape}, dtype {image.dtype}: expected grey (height, width)")
+    if not np.isfinite(image).all():
+        raise FeatureError("the image holds NaN or infinity: fill it in or leave it out")
     return image, ""

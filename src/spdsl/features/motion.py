@@ -8,7 +8,7 @@ import numpy as np
 
 from spdsl.features.amc import read_amc
 from spdsl.features.c3d import read_c3d
-from spdsl.features.covariance import RIDGE, Embedding, Shrinkage, set_covariance
+from spdsl.features.covariance import RIDGE, Embedding, Shrinkage, as_array, set_covariance
 from spdsl.features.errors import FeatureError
 from spdsl.features.tables import read_table
 
@@ -39,7 +39,10 @@ def joint_covariance(
     -------
     ndarray (3 * joints, 3 * joints)
     """
-    tracks = np.asarray(tracks, dtype=np.float64)
+    tracks = as_array(tracks)
+    if tracks.dtype.kind not in "biuf":
+        raise FeatureError(f"tracks have dtype {tracks.dtype}: expected real numbers")
+    tracks = tracks.astype(np.float64, copy=False)
     if tracks.ndim != 3 or tracks.shape[2] != 3:
         raise FeatureError(f"tracks have shape {tracks.shape}: expected (frames, joints, 3)")
     if root_relative:

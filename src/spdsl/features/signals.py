@@ -7,9 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from spdsl.features.covariance import is_constant
+from spdsl.features.covariance import as_array, is_constant
 from spdsl.features.errors import FeatureError
 from spdsl.features.tables import read_table
+from spdsl.validation import check_count, check_number
 
 Estimator = Literal["scm", "cov", "lwf", "oas"]
 SIGNAL_SUFFIXES = (".npy", ".csv", ".tsv", ".txt")
@@ -32,7 +33,8 @@ def signal_covariance(X: np.ndarray, *, estimator: Estimator = "scm", ridge: flo
     -------
     ndarray (..., channels, channels)
     """
-    X = np.asarray(X)
+    check_number("ridge", ridge, low=0.0)
+    X = as_array(X)
     if X.ndim < 2 or X.dtype.kind not in "iuf":
         raise FeatureError(
             f"the signal has shape {X.shape}, dtype {X.dtype}: expected real numbers (..., channels, time)"
@@ -48,9 +50,13 @@ def signal_covariance(X: np.ndarray, *, estimator: Estimator = "scm", ridge: flo
     constant = is_constant(windows.min(axis=-1), windows.max(axis=-1))
     if constant.any():
         raise FeatureError(f"window {int(np.argmax(constant))} is constant: its covariance is zero")
-    S = np.stack([_estimate(window, estimator) for window in windows])
-    trace = np.trace(S, axis1=1, axis2=2)
-    S = S + (ridge * trace)[:, None, None] * np.eye(S.shape[-1])
+    with np.errstate(all="ignore"):  # said below, in our words
+        S = np.stack([_estimate(window, estimator) for window in windows])
+        trace = np.trace(S, axis1=1, axis2=2)
+        S = S + (ridge * trace)[:, None, None] * np.eye(S.shape[-1])
+    odd = ~(np.isfinite(S).all(axis=(1, 2)) & (trace > np.finfo(float).tiny))
+    if odd.any():
+        raise FeatureError(f"the covariance of window {int(np.argmax(odd))} overflows or vanishes: rescale the signal")
     return S.reshape(*X.shape[:-1], X.shape[-2])
 
 
@@ -70,10 +76,10 @@ def _estimate(window: np.ndarray, estimator: str) -> np.ndarray:
 
 def cut_windows(signal: np.ndarray, length: int, step: int | None = None) -> np.ndarray:
     """Cut a signal (channels, time) into windows (n, channels, length), `step` samples apart (`length` by default)."""
-    signal = np.asarray(signal)
+    signal = as_array(signal)
+    check_count("length", length, low=2)
     step = length if step is None else step
-    if length < 2 or step < 1:
-        raise ValueError(f"length={length}, step={step}: a window needs 2 samples, a step 1")
+    check_count("step", step, low=1)
     if signal.ndim != 2 or signal.shape[1] < length:
         raise FeatureError(f"the signal has shape {signal.shape}: expected (channels, time) with time >= {length}")
     views = np.lib.stride_tricks.sliding_window_view(signal, length, axis=1)[:, ::step]

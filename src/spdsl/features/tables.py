@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from spdsl.features.errors import FeatureError
+from spdsl.features.numpy_files import read_npy
 
 _CSV_BYTES = 1 << 29  # as text; numbers beyond this belong in a .npy file
 
@@ -26,11 +27,8 @@ def read_table(path: str | Path) -> np.ndarray:
 
 
 def _read_npy(path: Path) -> np.ndarray:
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise FeatureError(f"{path}: not a readable .npy array ({error})") from None
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iuf":
+    array = read_npy(path)
+    if array.dtype.kind not in "iuf":
         raise FeatureError(f"{path}: expected an array of real numbers")
     return array.astype(np.float64)
 

@@ -1,0 +1,116 @@
+"""What the random cases found, each as a case of its own: it must end in the clear error it ends in now."""
+
+import io
+import warnings
+
+import numpy as np
+import pytest
+import scipy.io
+
+import spdsl
+from samples import labelled
+from spdsl import features
+from spdsl.datasets import load_spd, spd
+from spdsl.graphs import survey_pairs
+from spdsl.heads import KernelSVC, LogVectorClassifier
+from spdsl.metrics import get_metric
+
+X, Y = labelled(12)
+SAME = np.repeat(X[:1], 6, axis=0)
+ALMOST = SAME * (1 + 1e-15 * np.arange(6))[:, None, None]
+TURN = np.arange(6) % 2
+SIGNAL = np.random.default_rng(0).standard_normal((2, 3, 20))
+
+REFUSED = {
+    "no classifier": (lambda: LogVectorClassifier(None).fit(X, Y), "classifier must be"),
+    "head of distances": (lambda: LogVectorClassifier("svm").fit(X, Y), "works on distances"),
+    "one class": (lambda: LogVectorClassifier().fit(X, np.zeros(12)), "at least 2 classes"),
+    "singletons": (lambda: LogVectorClassifier().fit(X, np.arange(12)), "one sample"),
+    "C of zero": (lambda: KernelSVC(C=0).fit(X, Y), "C must be"),
+    "equal matrices": (lambda: KernelSVC().fit(SAME, TURN), "equal"),
+    "unknown tangent metric": (lambda: spdsl.TangentSpaceClassifier(metric="nope").fit(X, Y), "nope"),
+    "no tangent metric": (lambda: spdsl.TangentSpaceClassifier(metric=None).fit(X, Y), "metric must be"),
+    "unknown classifier": (lambda: spdsl.TangentSpaceClassifier("nope").fit(X, Y), "'lda' or 'logistic'"),
+    "tangent singletons": (lambda: spdsl.TangentSpaceClassifier().fit(X, np.arange(12)), "failed: "),
+    "unknown mean": (lambda: spdsl.MDM(metric="nope").fit(X, Y), "nope"),
+    "number as mean": (lambda: spdsl.MDM(metric=3).fit(X, Y), "metric must be"),
+    "pairs of one": (lambda: survey_pairs(X[:1], np.zeros(1, int), get_metric("lem"), 1, 1), "at least 2 matrices"),
+    "halves of singletons": (lambda: spdsl.compare(X, np.arange(12), ["NN-LEM"], verbose=False), "single sample"),
+    "no splits": (lambda: spdsl.compare(X, Y, ["NN-LEM"], splits=[], verbose=False), "splits is empty"),
+    "no folds": (lambda: spdsl.compare(X, Y, ["NN-LEM"], n_folds="x", verbose=False), "n_folds must be"),
+    "empty range": (lambda: spdsl.tune(spdsl.RSR(), {"penalty": []}, X, Y), "is empty"),
+    "unhashable labels": (lambda: spdsl.tune(spdsl.RSR(), {"penalty": [1, 2]}, X, [{1}] * 12), "label"),
+    "too few components": (lambda: spdsl.CDL(extra_components=-100).fit(X, Y), "extra_components=-100"),
+    "equal to rounding": (lambda: spdsl.CDL().fit(ALMOST, TURN), "equal"),
+    "huge ridge": (lambda: spdsl.regularize(1e300 * X, 1e300), "too large"),
+    "complex tracks": (lambda: features.joint_covariance(np.ones((4, 2, 3)) * 1j), "real numbers"),
+    "NaN as ridge": (lambda: features.signal_covariance(SIGNAL, ridge=float("nan")), "ridge must be"),
+    "negative ridge": (lambda: features.signal_covariance(SIGNAL, ridge=-1), "ridge must be"),
+    "huge signal": (lambda: features.signal_covariance(SIGNAL * 1e200), "rescale"),
+    "half a sample": (lambda: features.cut_windows(SIGNAL[0], 2.5), "length must be"),
+    "ragged rows": (lambda: features.set_covariance([[1, 2], [3]]), "no array"),
+    "infinite pixel": (lambda: features.region_covariance(np.full((5, 5), np.inf)), "infinity"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_is_refused_with_a_clear_error(case):
+    call, message = REFUSED[case]
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_shrinkage_of_tiny_numbers_is_that_of_the_numbers_scaled():
+    rows = np.random.default_rng(0).standard_normal((9, 3))
+    tiny = features.set_covariance(1e-140 * rows, shrinkage="oas")
+    np.testing.assert_allclose(tiny * 1e280, features.set_covariance(rows, shrinkage="oas"), rtol=1e-12)
+
+
+def npz_with_header(header):
+    """An archive whose array promises what `header` says."""
+    import zipfile
+
+    text = repr(header).encode().ljust(117) + b"\n"
+    content = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + b"\0" * 64
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("X.npy", content)
+    return buffer.getvalue()
+
+
+def test_a_header_takes_no_memory_that_the_file_does_not_fill(tmp_path):
+    path = tmp_path / "bomb.npz"
+    path.write_bytes(npz_with_header({"descr": "<f8", "fortran_order": False, "shape": (10**6, 400, 400)}))
+    with pytest.raises(ValueError, match="promises"):
+        load_spd(path)
+    path.write_bytes(npz_with_header({"descr": "|O", "fortran_order": False, "shape": (8,)}))
+    with pytest.raises(ValueError, match="Python objects"):
+        load_spd(path)
+
+
+def test_a_damaged_archive_leaves_no_file_open(tmp_path):
+    path = tmp_path / "cut.npz"
+    np.savez(path, X=X)
+    path.write_bytes(path.read_bytes()[:-40])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="not a readable NumPy file"):
+            load_spd(path)
+
+
+def test_a_reader_that_crashes_costs_a_child_process_alone(tmp_path, monkeypatch):
+    crash = tmp_path / "reader.py"
+    crash.write_text("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    path = tmp_path / "a.mat"
+    scipy.io.savemat(path, {"X": X.transpose(1, 2, 0)})
+    assert load_spd(path)[0].shape == X.shape
+    monkeypatch.setattr(spd, "READER", crash)
+    with pytest.raises(ValueError, match="damaged"):
+        load_spd(path)
+
+
+def test_cells_of_strings_in_matlab_files_are_labels(tmp_path):
+    path = tmp_path / "a.mat"
+    names = np.array([f"class {k}" for k in Y], dtype=object)
+    scipy.io.savemat(path, {"X": X.transpose(1, 2, 0), "labels": names})
+    np.testing.assert_array_equal(load_spd(path)[1], names.astype(str))
