@@ -1,11 +1,12 @@
 # Every target sets up what it needs in .venv; a fresh clone needs only Python 3.11+ and make.
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
+CASES ?= 800
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-torch test-browser lint format clean
+.PHONY: demo test test-torch test-browser fuzz lint format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/spdsl reproduce
@@ -22,6 +23,9 @@ test-browser: $(VENV)/.browser
 	       echo "  apt-get install chromium chromium-driver"; exit 1; }
 	$(BIN)/python -m pytest -m browser tests/browser
 	@echo "Screenshots: build/screenshots"
+
+fuzz: $(VENV)/.test
+	SPDSL_FUZZ=$(CASES) $(BIN)/python -m pytest tests/fuzz -m fuzz
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
