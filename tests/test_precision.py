@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from samples import make_spd
-from spdsl import SPDML, SPDSL, arrays, reduction
+from spdsl import SPDML, SPDSL, arrays
 from spdsl.stacks import MemoryStack
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
