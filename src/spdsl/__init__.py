@@ -8,6 +8,7 @@ from spdsl.methods import METHODS
 from spdsl.metrics import METRICS
 from spdsl.models import ModelFileError, load
 from spdsl.neighbors import SPDNearestNeighbor, pairwise_sqdist
+from spdsl.samples import FactoredSPD
 from spdsl.validation import check_spd, regularize
 
 __version__ = "0.1.0"
@@ -22,6 +23,7 @@ __all__ = [
     "RSR",
     "SPDML",
     "SPDSL",
+    "FactoredSPD",
     "LogVectors",
     "ModelFileError",
     "SPDNearestNeighbor",

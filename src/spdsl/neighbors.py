@@ -15,7 +15,7 @@ from spdsl import arrays
 from spdsl.arrays import Array, namespace
 from spdsl.metrics import Metric, get_metric
 from spdsl.models import savable, save
-from spdsl.samples import first_copies
+from spdsl.samples import FactoredSPD, first_copies
 from spdsl.validation import check_count, check_labels, check_spd
 
 PREDICT_BLOCK = 256  # test matrices compared with all training matrices at once
@@ -26,8 +26,8 @@ def pairwise_sqdist(A: Any, B: Any = None, *, metric: str | Metric = "lem") -> A
 
     Parameters
     ----------
-    A : (a, n, n)
-    B : (b, n, n), optional
+    A : (a, n, n), or `FactoredSPD`
+    B : (b, n, n), or `FactoredSPD` if A is that, optional
         A itself by default; the diagonal is then zero.
     metric : str
         A name of `spdsl.METRICS` or an alias, e.g. "aim", "stein", "lem", "riemann", "logdet", "logeuclid".
@@ -37,6 +37,8 @@ def pairwise_sqdist(A: Any, B: Any = None, *, metric: str | Metric = "lem") -> A
     (a, b) squared distances, in the array library of `A`.
     """
     chosen = get_metric(metric)
+    if isinstance(A, FactoredSPD):
+        return _factored_sqdist(A, A if B is None else B, chosen)
     A = check_spd(A, name="A")
     if B is None:
         return sqdist_within(chosen, A)
@@ -46,6 +48,23 @@ def pairwise_sqdist(A: Any, B: Any = None, *, metric: str | Metric = "lem") -> A
             f"A holds {A.shape[-1]} x {A.shape[-1]} matrices and B {B.shape[-1]} x {B.shape[-1]}: pass one size"
         )
     return chosen.sqdist(A, B)
+
+
+def _factored_sqdist(A: FactoredSPD, B: Any, metric: Metric) -> np.ndarray:
+    """`pairwise_sqdist` of matrices that are not formed."""
+    if not isinstance(B, FactoredSPD):
+        raise TypeError("A is factored and B is not: pass both factored, or A.dense()")
+    if A.shape[1] != B.shape[1]:
+        raise ValueError(
+            f"A holds {A.shape[1]} x {A.shape[1]} matrices and B {B.shape[1]} x {B.shape[1]}: pass one size"
+        )
+    A.check("A")
+    B.check("B")
+    d2 = A.sqdist(B, metric)
+    if A is B:
+        d2 = (d2 + d2.T) / 2
+        np.fill_diagonal(d2, 0.0)
+    return d2
 
 
 def sqdist_within(metric: Metric, A: Array) -> Array:

@@ -6,7 +6,7 @@ Nothing here needs an optional library until it reads a file of that kind: OpenC
 from spdsl.features.amc import find_skeleton, read_amc
 from spdsl.features.asf import Skeleton, read_asf
 from spdsl.features.c3d import read_c3d
-from spdsl.features.covariance import StreamingCovariance, add_ridge, embed_gaussian, set_covariance
+from spdsl.features.covariance import StreamingCovariance, add_ridge, embed_gaussian, set_covariance, set_factors
 from spdsl.features.errors import FeatureError
 from spdsl.features.faces import (
     FaceTrack,
@@ -56,6 +56,7 @@ __all__ = [
     "read_tracks",
     "region_covariance",
     "set_covariance",
+    "set_factors",
     "signal_covariance",
     "signal_file_covariance",
     "track_face",

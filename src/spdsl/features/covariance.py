@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -118,6 +118,50 @@ def set_covariance(
     if shrinkage is not None:
         S = _shrunk(samples, shrinkage)
     return embed_gaussian(moments.mean, add_ridge(S, ridge), embedding)
+
+
+class SetFactors(NamedTuple):
+    """What `FactoredSPD` takes of one set: `F` (d, r), the ridge delta, the mean (d,) or None."""
+
+    factor: np.ndarray
+    ridge: float
+    mean: np.ndarray | None
+
+
+def set_factors(
+    samples: np.ndarray | Iterable[np.ndarray], *, embedding: Embedding = "covariance", ridge: float = RIDGE
+) -> SetFactors:
+    """Factors of the matrix that `set_covariance` forms: `F F' + delta I`, for features too many to form it.
+
+    Parameters
+    ----------
+    samples : ndarray (r, ...), or iterable of such chunks
+        One sample a row.
+    embedding : {"covariance", "augmented"}
+        With "augmented" the mean is returned too.
+    ridge : float
+        Fraction of the trace, above zero unless there are more samples than features; `delta = ridge * trace(F F')`.
+
+    Returns
+    -------
+    SetFactors, for `FactoredSPD(*zip(*map(set_factors, sets)))`.
+    """
+    if embedding not in ("covariance", "augmented"):
+        raise ValueError(f"embedding={embedding!r}: factors exist for 'covariance' and 'augmented'")
+    if not 0 <= ridge < np.inf:
+        raise ValueError(f"ridge={ridge!r}: it is a fraction of the trace, zero or more")
+    chunks = [_as_rows(chunk) for chunk in _chunks(samples)]
+    rows = np.concatenate(chunks) if chunks else np.empty((0, 0))
+    if len(rows) < 2:
+        raise FeatureError(f"a covariance needs at least 2 samples, here are {len(rows)}")
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(bad):
+        raise FeatureError(f"sample {bad[0]} holds NaN or infinity: drop it or fill it in first")
+    if is_constant(rows.min(axis=0), rows.max(axis=0)):
+        raise FeatureError(_EQUAL)
+    mean = rows.mean(axis=0)
+    factor = (rows - mean).T / math.sqrt(len(rows) - 1)
+    return SetFactors(factor, ridge * float(np.sum(factor**2)), mean if embedding == "augmented" else None)
 
 
 def add_ridge(S: np.ndarray, ridge: float = RIDGE) -> np.ndarray:

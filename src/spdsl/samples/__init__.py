@@ -1,4 +1,4 @@
-"""Where the samples of a learner may be: in memory or on disk. `as_samples` tells which."""
+"""Where the samples of a learner may be: in memory, on disk, or known by factors. `as_samples` tells which."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import numpy as np
 from spdsl.samples.base import Samples
 from spdsl.samples.copies import first_copies
 from spdsl.samples.disk import DiskSamples
+from spdsl.samples.factored import FactoredSPD
 from spdsl.samples.memory import MemorySamples
 from spdsl.samples.sources import DatasetSource, FileSource, JoinedSource, Source
 from spdsl.stacks import enough_memory
 
-__all__ = ["DiskSamples", "MemorySamples", "Samples", "as_samples", "at_work", "first_copies"]
+__all__ = ["DiskSamples", "FactoredSPD", "MemorySamples", "Samples", "as_samples", "at_work", "first_copies"]
 
 
 def as_samples(X: Any, precision: str = "double") -> Samples:
@@ -25,7 +26,7 @@ def as_samples(X: Any, precision: str = "double") -> Samples:
     Memory maps opened for reading, HDF5 and Zarr arrays, the path of an `.npy` file and a list of such paths are read in
     blocks; everything else is an array in memory. `precision="mixed"` computes products in float32.
     """
-    if isinstance(X, MemorySamples | DiskSamples):
+    if isinstance(X, MemorySamples | DiskSamples | FactoredSPD):
         return X
     source = _source(X)
     return MemorySamples(X, precision) if source is None else DiskSamples(source, precision)
