@@ -14,6 +14,9 @@ def main() -> None:
 
 
 def _run() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # where a terminal knows no ±, a table with ? is better than none
     try:
         import typer
     except ImportError:

@@ -136,6 +136,29 @@ def test_a_row_torn_by_another_process_that_died_does_not_spoil_the_next(tmp_pat
     assert Store(tmp_path).damaged == []
 
 
+def test_rows_that_somebody_takes_away_are_gone_and_leave_no_gap(tmp_path):
+    store, whole = filled(tmp_path), filled(tmp_path).path.read_bytes()
+    os.truncate(store.path, whole.rindex(b"\n", 0, -1) + 1)
+    assert store.append("key9", 9)
+    assert "key2" not in store
+    assert [row["key"] for row in rows_of(tmp_path)] == ["key0", "key1", "key9"]
+    assert Store(tmp_path).damaged == []
+
+
+def test_an_interruption_while_the_disk_confirms_a_row_leaves_it_there(tmp_path, monkeypatch):
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    store, other = filled(tmp_path), Store(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.append("key9", 9)
+    other.refresh()
+    assert other["key9"] == 9
+    assert not store.append("key9", 9)
+
+
 APPEND = """
 import sys
 from spdsl.experiments.store import Store

@@ -22,15 +22,19 @@ def shown(title: str) -> Iterator[Callback]:
     console = Console(file=sys.stderr)
     if console.is_terminal:
         columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console) as bar:
-            task = bar.add_task(title, total=None)
+        bar = Progress(*columns, console=console)
+        task = bar.add_task(title, total=None)
 
-            def update(outcome: Outcome, done: int, total: int) -> None:
-                bar.update(task, completed=done, total=total)
-                if outcome.error:
-                    bar.console.print(outcome.error, style="red", markup=False, highlight=False)
+        def update(outcome: Outcome, done: int, total: int) -> None:
+            bar.start()  # not before there is something to show
+            bar.update(task, completed=done, total=total)
+            if outcome.error:
+                bar.console.print(outcome.error, style="red", markup=False, highlight=False)
 
+        try:
             yield update
+        finally:
+            bar.stop()
     else:
         yield _plain(title)
 

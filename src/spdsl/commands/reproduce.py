@@ -129,10 +129,12 @@ def reproduce(
             cluster=cluster,
         )
         written = write_outputs(results, folder)
+        _show(results)
         if not no_report:
             studies = run_studies(experiment, store, results, n_jobs=jobs or -1)
             written = write_report(results, folder, studies) | written
-    _show(results, written, time.perf_counter() - began)
+    _write(f"\nDone in {time.perf_counter() - began:.0f} s; the methods took {results.seconds:.0f} s of work.")
+    _list(written)
     failed = sum(bool(cell.error) for cell in results.cells)
     if failed:
         typer.echo(f"error: {failed} of {len(results.cells)} cells failed; the table says why", err=True)
@@ -178,16 +180,22 @@ def _say(experiment: Experiment, store: Store) -> None:
         _write(f"{len(store)} pieces of work are finished already, in {store.path}.")
 
 
-def _show(results: Results, written: dict[Path, str], seconds: float) -> None:
-    """The table and where everything is."""
+def _show(results: Results) -> None:
+    """The table, and what a reader of it must know."""
     Console().print(to_rich(results))
     for note in notes(results):
         _write(note, style="dim")
-    _write(f"\nDone in {seconds:.0f} s; all cells together took {results.seconds:.0f} s of work.")
+
+
+def _list(written: dict[Path, str]) -> None:
+    """Where everything is."""
     _write(f"Written to {next(iter(written)).parent}:")
     width = max(len(path.name) for path in written)
     for path, about in written.items():
         _write(f"  {path.name:<{width}}  {about}")
+    for path in written:
+        if path.suffix == ".html":
+            _write(f"Report: {path}")
 
 
 def _write(text: str, style: str | None = None) -> None:

@@ -125,6 +125,8 @@ class Store:
 
     def _read(self, file: Any) -> None:
         """Take in the whole lines that follow what has been read."""
+        if file.seek(0, os.SEEK_END) < self._read_to:  # somebody took rows away: what is there counts
+            self._rows, self._read_to, self._lines = {}, len(_HEADER), 1
         file.seek(self._read_to)
         data = file.read()
         for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
@@ -139,7 +141,10 @@ class Store:
                 self._rows.setdefault(content["key"], content["row"])
 
     def _write(self, file: Any, line: bytes) -> None:
-        """Put a line after the last whole one; on any failure, a full disk for one, the file stays as it was."""
+        """Put a line after the last whole one; on any failure, a full disk for one, the file stays as it was.
+
+        A whole line stays even where the disk has not confirmed it: others may have read it.
+        """
         end = self._read_to
         try:
             file.truncate(end)  # a torn row of a run that was killed after this one had started
@@ -147,10 +152,10 @@ class Store:
             left = memoryview(line)
             while left:
                 left = left[file.write(left) :]
-            os.fsync(file.fileno())
         except BaseException:
             os.truncate(self.path, end)
             raise
+        os.fsync(file.fileno())
 
 
 def open_early(folder: str | Path) -> Store | None:
