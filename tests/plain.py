@@ -36,6 +36,19 @@ def log(P: np.ndarray) -> np.ndarray:
     return np.tensordot(weight / 2, terms, 1) + np.log(scale) * eye
 
 
+def dlog(P: np.ndarray, H: np.ndarray) -> np.ndarray:
+    """Dlog(P)[H] by Theorem 1: the (1, 2) block of the logarithm of [[P, H], [0, P]], a matrix of twice the size."""
+    k = len(P)
+    return sl.logm(np.block([[P, H], [np.zeros((k, k)), P]]))[:k, k:]
+
+
+def lem_pair_gradient(
+    Bi: np.ndarray, Bj: np.ndarray, Pi: np.ndarray, Pj: np.ndarray, difference: np.ndarray
+) -> np.ndarray:
+    """d(d2_ij)/dW (n, m) as the paper computes it for each pair (Eq. 13 to 17): B = XW, difference = log P_i - log P_j."""
+    return 4 * (Bi @ dlog(Pi, difference) - Bj @ dlog(Pj, difference))
+
+
 def _lem(P: np.ndarray, Q: np.ndarray) -> float:
     return float(np.sum((log(P) - log(Q)) ** 2))
 

@@ -35,12 +35,6 @@ def W():
     return np.linalg.qr(rng.standard_normal((n, m)))[0] @ (np.eye(m) + 0.3 * rng.standard_normal((m, m)))
 
 
-def dlog(P, H):
-    """Theorem 1."""
-    k = len(P)
-    return sl.logm(np.block([[P, H], [np.zeros((k, k)), P]]))[:k, k:]
-
-
 def is_gradient(function, W, gradient):
     """The two tests of every gradient: agreement with an independent derivative, and a Taylor remainder of order 2."""
     expected = plain.gradient(function, W)
@@ -100,20 +94,20 @@ def test_eq_19_stein_is_right(X, W):
 
 def test_eq_14_and_15_are_right(X, W):
     P = W.T @ X[0] @ W
-    printed = 4 * X[0] @ W @ dlog(P, sl.logm(P))
+    printed = 4 * X[0] @ W @ plain.dlog(P, sl.logm(P))
     assert is_gradient(lambda V: np.sum(plain.log(V.T @ X[0] @ V) ** 2), W, printed)
 
 
 def test_eq_16_is_right(X, W):
     Pi, Pj = W.T @ X[0] @ W, W.T @ X[1] @ W
-    printed = 2 * X[0] @ W @ dlog(Pi, sl.logm(Pj)) + 2 * X[1] @ W @ dlog(Pj, sl.logm(Pi))
+    printed = 2 * X[0] @ W @ plain.dlog(Pi, sl.logm(Pj)) + 2 * X[1] @ W @ plain.dlog(Pj, sl.logm(Pi))
     assert is_gradient(lambda V: np.sum(plain.log(V.T @ X[0] @ V) * plain.log(V.T @ X[1] @ V)), W, printed)
 
 
 def test_eq_17_lem_is_right(X, W):
     Pi, Pj = W.T @ X[0] @ W, W.T @ X[1] @ W
     D = sl.logm(Pi) - sl.logm(Pj)
-    printed = -4 * (X[0] @ W @ dlog(Pi, D) - X[1] @ W @ dlog(Pj, D)) * BETA * similarity("lem", X, W)
+    printed = -4 * (X[0] @ W @ plain.dlog(Pi, D) - X[1] @ W @ plain.dlog(Pj, D)) * BETA * similarity("lem", X, W)
     assert is_gradient(lambda V: similarity("lem", X, V), W, printed)
 
 
@@ -164,7 +158,7 @@ def test_eq_12_needs_the_mask_on_a_sparse_graph(X, W, neighbours):
         logs = [sl.logm(W.T @ x @ W) for x in X]
         for a, b in zip(*np.triu_indices(N, 1), strict=True):  # k_ij(W) is a function of W for every pair
             D = logs[a] - logs[b]
-            Dk = X[a] @ W @ dlog(W.T @ X[a] @ W, D) - X[b] @ W @ dlog(W.T @ X[b] @ W, D)
+            Dk = X[a] @ W @ plain.dlog(W.T @ X[a] @ W, D) - X[b] @ W @ plain.dlog(W.T @ X[b] @ W, D)
             g += 2 * C[a, b] * -4 * BETA * np.exp(-BETA * np.sum(D**2)) * Dk
         return g
 

@@ -5,7 +5,6 @@ import inspect
 import mpmath
 import numpy as np
 import pytest
-import scipy.linalg
 
 import digits
 import plain
@@ -169,12 +168,6 @@ def test_gradient_of_a_one_dimensional_projection_worked_by_hand(as_array):
 # ------------------------------------------------------------------ Theorem 1
 
 
-def theorem_1(P, H):
-    """Dlog(P)[H] as the (1, 2) block of log [[P, H], [0, P]]."""
-    k = len(P)
-    return scipy.linalg.logm(np.block([[P, H], [np.zeros_like(P), P]]))[:k, k:]
-
-
 @pytest.mark.parametrize(
     "eigenvalues",
     [
@@ -193,8 +186,23 @@ def test_dlog_equals_the_block_form_of_theorem_1(as_array, eigenvalues, rng):
     H = H + H.T
     w, V = np.linalg.eigh(P)
     found = METRICS["lem"].pull(as_array(H[None]), as_array(w[None]), as_array(V[None]))
-    expected = theorem_1(P, H)
+    expected = plain.dlog(P, H)
     assert np.linalg.norm(arrays.to_numpy(found)[0] - expected) <= 1e-9 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("graph_name", GRAPHS)
+def test_gradient_equals_the_sum_over_pairs_by_theorem_1(as_array, graph_name):
+    """The paper's algorithm: two logarithms of 2m x 2m matrices for every pair."""
+    X, W, graph, beta = setup("lem", graph_name)
+    B, P = X @ W, W.T @ X @ W
+    logs = [plain.log(p) for p in P]
+    d2 = np.array([np.sum((logs[i] - logs[j]) ** 2) for i, j in zip(graph.i, graph.j, strict=True)])
+    _, c = CenteredAlignment(graph, LABELS, beta)(d2)
+    expected = np.zeros_like(W)
+    for i, j, weight in zip(graph.i, graph.j, c, strict=True):
+        expected += weight * plain.lem_pair_gradient(B[i], B[j], P[i], P[j], logs[i] - logs[j])
+    _, g = make_cost(as_array, X, "lem", "alignment", graph, beta)(W)
+    assert np.linalg.norm(g - expected) <= 1e-9 * np.linalg.norm(expected)
 
 
 def test_dlog_worked_by_hand(as_array):

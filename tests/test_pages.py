@@ -53,7 +53,9 @@ def test_the_example_draws_its_figure(tmp_path):
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("script", ["iteration.py", "pymanopt_peer.py", "coding.py", "fuzz_models.py"])
+@pytest.mark.parametrize(
+    "script", ["iteration.py", "pymanopt_peer.py", "coding.py", "paper_algorithm.py", "fuzz_models.py"]
+)
 def test_benchmarks_run_at_a_tiny_size(script):
     command = [sys.executable, str(ROOT / "benchmarks" / script), "--tiny"]
     out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)

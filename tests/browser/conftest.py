@@ -64,6 +64,7 @@ def browser(tmp_path_factory):
         pytest.fail(MISSING, pytrace=False)
     from selenium import webdriver
 
+    os.environ["NO_PROXY"] = ",".join(filter(None, [os.environ.get("NO_PROXY"), "localhost,127.0.0.1"]))
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
