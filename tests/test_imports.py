@@ -20,7 +20,7 @@ FLOORS = [
     {"manifolds"},
     {"models"},
     {"solver", "neighbors"},
-    {"heads"},
+    {"heads", "checkpoints"},
     {"reduction"},
     {"estimators"},
     {"baselines"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -70,6 +71,11 @@ class SPDSL(LearnedReduction):
         For `init="random"`.
     callback : callable, optional
         Called with (history row, W) after every iteration; return True to stop.
+    warm_start : bool
+        Start from the W of an earlier fit, one interrupted by Ctrl-C for instance, and keep its beta.
+    checkpoint : str or Path, optional
+        A file in which the fit leaves its state every ten iterations. A fit that finds the file of a killed one goes on
+        from there and ends where that would have ended; the file is removed when the fit is done. Needs safetensors.
     verbose : bool
         Show progress on standard error.
 
@@ -109,6 +115,8 @@ class SPDSL(LearnedReduction):
         precision: Literal["double", "mixed"] = "double",
         random_state: Any = None,
         callback: Callable[[dict[str, float], Array], Any] | None = None,
+        warm_start: bool = False,
+        checkpoint: str | Path | None = None,
         verbose: bool = False,
     ) -> None:
         self.n_components = n_components
@@ -129,12 +137,16 @@ class SPDSL(LearnedReduction):
         self.precision = precision
         self.random_state = random_state
         self.callback = callback
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def _make_objective(
         self, survey: PairSurvey, labels: np.ndarray, reduced_distance: Callable[[], float]
     ) -> Objective:
-        if isinstance(self.beta, str):
+        if isinstance(self.beta, str) and self.warm_start and hasattr(self, "beta_"):
+            beta = self.beta_  # the objective of the fit that this one goes on from
+        elif isinstance(self.beta, str):
             sigma = survey.mean_distance if self.beta == "original" else reduced_distance()
             if not sigma:
                 raise ValueError("all reduced training matrices are equal at the start; use another init")
@@ -197,6 +209,8 @@ class SPDML(LearnedReduction):
         precision: Literal["double", "mixed"] = "double",
         random_state: Any = None,
         callback: Callable[[dict[str, float], Array], Any] | None = None,
+        warm_start: bool = False,
+        checkpoint: str | Path | None = None,
         verbose: bool = False,
     ) -> None:
         self.n_components = n_components
@@ -214,6 +228,8 @@ class SPDML(LearnedReduction):
         self.precision = precision
         self.random_state = random_state
         self.callback = callback
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def _make_objective(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spdsl import arrays
 from spdsl.arrays import Array, namespace, symmetric
+from spdsl.checkpoints import Checkpoint, digest_labels
 from spdsl.graphs import Count, PairGraph, PairSurvey, automatic_counts, survey_pairs
 from spdsl.heads import KernelSVC, LogVectorClassifier, check_head, head_offers
 from spdsl.manifolds import MANIFOLDS, Manifold
@@ -28,6 +30,18 @@ from spdsl.solver import BETA_RULES, Problem, SolverResult, minimize
 from spdsl.validation import check_count, check_labels, check_number
 
 SOLVER_OPTIONS = {"rule", "gradient_tol", "patience"}  # arguments of `minimize` that are no parameter of their own
+#: parameters that may change between a fit and the one that goes on from its checkpoint
+NOT_THE_FIT = {
+    "max_iter",
+    "tol",
+    "classifier",
+    "n_neighbors",
+    "device",
+    "callback",
+    "warm_start",
+    "checkpoint",
+    "verbose",
+}
 PRECISIONS = ("double", "mixed")
 MIN_RANK = 1e-6  # smallest singular value of a start relative to the largest: its square must stay above rounding
 
@@ -53,6 +67,8 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
     precision: str
     random_state: Any
     callback: Callable[[dict[str, float], Array], Any] | None
+    warm_start: bool
+    checkpoint: str | Path | None
     verbose: bool
 
     def _make_objective(
@@ -93,7 +109,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
                 moved = samples.to_device(self.device)
                 start = self._initial(moved)
                 problem, graph = self._problem(moved, labels, start)
-                result = self._minimize(problem, start)
+                result = self._minimize(problem, start, self._checkpoint(samples.shape, labels))
         self.classes_, self.graph_ = classes, graph
         self._keep(problem.objective)
         self._settle(result, samples, labels)
@@ -148,6 +164,8 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         check_number("tol", self.tol, low=0.0)
         check_neighbors(self.n_neighbors, n_matrices)
         check_head(self.classifier)
+        if not isinstance(self.checkpoint, str | Path | None):
+            raise ValueError(f"checkpoint must be the path of a file or None, got {self.checkpoint!r}")
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback must be a function of (history row, W), got {self.callback!r}")
         if not isinstance(self.solver_options, dict | None):
@@ -210,8 +228,23 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         return MANIFOLDS[self.manifold]
 
     def _initial(self, X: Samples) -> Array:
-        """The first W (n, m), a point of the search space."""
+        """The first W (n, m), a point of the search space: with `warm_start` the one that an earlier fit has left."""
+        if self._continues(X.shape[-1]):
+            return self._search_space().point(arrays.like(self.components_, X.model) + 0.0)
         return self._search_space().point(self._start_matrix(X))
+
+    def _continues(self, n: int) -> bool:
+        """Whether this fit goes on from an earlier one."""
+        if not isinstance(self.warm_start, bool | np.bool_):
+            raise ValueError(f"warm_start must be True or False, got {self.warm_start!r}")
+        if not self.warm_start or not hasattr(self, "components_"):
+            return False
+        if tuple(self.components_.shape) != (n, self._n_components(n)):
+            raise ValueError(
+                f"warm_start: the earlier W has shape {tuple(self.components_.shape)}, this fit needs "
+                f"{(n, self._n_components(n))}; set warm_start=False to start anew"
+            )
+        return True
 
     def _start_matrix(self, samples: Samples) -> Array:
         """What `init` names or brings."""
@@ -241,7 +274,17 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         remedy = f", below the size {n} of the matrices"
         return check_count("n_components", self.n_components, low=1, high=n - 1, remedy=remedy)
 
-    def _minimize(self, problem: Problem, W: Array) -> SolverResult:
+    def _checkpoint(self, shape: tuple[int, ...], labels: np.ndarray) -> Checkpoint | None:
+        """The file that the fit goes on from and leaves snapshots in, where one is asked for."""
+        if self.checkpoint is None:
+            return None
+        if isinstance(self.init, str) and self.init == "random" and not isinstance(self.random_state, int | np.integer):
+            raise ValueError("a checkpoint with init='random' needs an integer random_state: the same start every time")
+        params = {name: repr(v) for name, v in self.get_params(deep=False).items() if name not in NOT_THE_FIT}
+        data = {"estimator": type(self).__name__, "shape": list(shape), "labels": digest_labels(labels)}
+        return Checkpoint(self.checkpoint, data | params)
+
+    def _minimize(self, problem: Problem, W: Array, checkpoint: Checkpoint | None = None) -> SolverResult:
         with Progress(self.max_iter, type(self).__name__) if self.verbose else Quiet() as progress:
 
             def report(row: dict[str, float], W: Array) -> Any:
@@ -257,8 +300,12 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
                     max_iter=self.max_iter,
                     tol=self.tol,
                     callback=report,
+                    resume=None if checkpoint is None else checkpoint.load((W.shape[0], W.shape[1])),
+                    save=None if checkpoint is None else checkpoint.save,
                     **(self.solver_options or {}),
                 )
+                if checkpoint is not None and result.status not in ("interrupted", "callback"):
+                    checkpoint.remove()
                 progress.finish(result.message)
                 return result
             except NotPositiveDefiniteError as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from spdsl import arrays
 from spdsl.arrays import Array, namespace
 from spdsl.manifolds import Manifold
 from spdsl.metrics import Metric, NotPositiveDefiniteError
@@ -25,9 +26,11 @@ CURVATURE = 0.4  # strong Wolfe: a looser value accepts more first trials, a tig
 MAX_TRIALS = 12
 GROWTH = 4.0  # a step may grow at most by this from one trial to the next
 FIRST_STEP = 0.1  # length of the very first trial, relative to W
+SAVE = 10  # iterations from one snapshot to the next
 REFRESH = 100  # iterations after which XW is computed from W again, against rounding drift
 MAX_STRETCH = 10.0  # one step is at most this long, relative to W: a trial further out says nothing about here
 MAX_SIZE = 1e4  # of W, relative to the start: no objective with a minimum goes there, if it depends on the size at all
+SAME_VALUE = 1e-6  # relative difference of costs that another number of threads or another device can explain
 SQUARED = 1e-10  # ratio of the eigenvalues of W'W down to which they tell the condition of W
 MAX_CONDITION = 1e8  # of W: beyond it W'XW loses all its digits in double precision
 
@@ -95,6 +98,31 @@ class SolverResult:
         return self.status in ("gradient", "change", "precision")
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """All that a run needs to go on from where it was.
+
+    Attributes
+    ----------
+    parts : dict of NumPy arrays
+        W, its gradient g, and where there is a last direction H, that and the gradient before, old_g.
+    iteration, idle : int
+        Iterations done, and for how many of the last the value has hardly changed.
+    value, step, slope, size : float
+        Of the point reached, of the last line search, and of the first W.
+    history : list of dict
+    """
+
+    parts: dict[str, np.ndarray]
+    iteration: int
+    idle: int
+    value: float
+    step: float
+    slope: float
+    size: float
+    history: list[dict[str, float]]
+
+
 STATUSES = {
     "gradient": "the gradient vanished to tolerance",
     "change": "the objective stopped changing",
@@ -155,19 +183,24 @@ def minimize(
     patience: int = 3,
     rule: str = "hestenes-stiefel",
     callback: Callable[[dict[str, float], Array], Any] | None = None,
+    resume: Snapshot | None = None,
+    save: Callable[[Snapshot], None] | None = None,
 ) -> SolverResult:
-    """Minimise the problem over the manifold from `W`, a point on it.
+    """Minimise the problem over the manifold from `W`, a point on it, or from a snapshot of an earlier run.
 
     Stops when `|grad| |W| <= gradient_tol |value|`, when the relative decrease stays below `tol` for `patience`
     iterations, when the line search finds no decrease along the negative gradient, when W is about to lose rank or grows
     without end, after `max_iter` iterations, or when `callback(row, W)` returns True. The value never increases.
+    `save` is given a snapshot every few iterations, and the run itself goes on from it: one that is resumed has the very
+    numbers of the one that took the snapshot.
     """
     if rule not in BETA_RULES:
         raise ValueError(f"unknown conjugate-gradient rule {rule!r}; choose one of {', '.join(BETA_RULES)}")
-    state = _State(problem, manifold, W)
-    size = state.size
-    history: list[dict[str, float]] = []
-    status, idle, began = "max_iter", 0, time.perf_counter()
+    state = _State(problem, manifold, W) if resume is None else _State.restored(problem, manifold, resume, W)
+    size = state.size if resume is None else resume.size
+    history: list[dict[str, float]] = [] if resume is None else list(resume.history)
+    first = 1 if resume is None else resume.iteration + 1
+    status, idle, began = "max_iter", 0 if resume is None else resume.idle, time.perf_counter()
 
     def record(iteration: int, step: float, trials: int) -> bool:
         nonlocal began
@@ -179,10 +212,10 @@ def minimize(
         return isinstance(answer, bool | np.bool_) and bool(answer)
 
     try:
-        if record(0, 0.0, 1):
+        if resume is None and record(0, 0.0, 1):
             status = "callback"
             max_iter = 0
-        for iteration in range(1, max_iter + 1):
+        for iteration in range(first, max_iter + 1):
             if state.gradient_norm * state.size <= gradient_tol * max(abs(state.value), 1e-300):
                 status = "gradient"
                 break
@@ -208,7 +241,11 @@ def minimize(
             if idle >= patience:
                 status = "change"
                 break
-            if iteration % REFRESH == 0:
+            if save is not None and iteration % SAVE == 0:
+                snapshot = state.snapshot(iteration, idle, size, history)
+                save(snapshot)
+                state = _State.restored(problem, manifold, snapshot, W)
+            elif iteration % REFRESH == 0:
                 state.refresh()
     except KeyboardInterrupt:
         status = "interrupted"
@@ -227,6 +264,29 @@ class _State:
         self.old_g: Array = self.g
         self.step = 0.0
         self.slope = 0.0
+
+    @classmethod
+    def restored(cls, problem: Problem, manifold: Manifold, snapshot: Snapshot, model: Array) -> _State:
+        """The state that a snapshot was taken of, as arrays like `model`; an error where the data give another value."""
+        parts = {name: arrays.like(part, model) for name, part in snapshot.parts.items()}
+        state = cls(problem, manifold, parts["W"])
+        if not abs(state.value - snapshot.value) <= SAME_VALUE * abs(snapshot.value):
+            raise ValueError(
+                f"the checkpoint was made on other data: its W has the cost {snapshot.value:.9g} there and "
+                f"{state.value:.9g} here; remove it, or choose another path"
+            )
+        # not what was just computed: it may differ in the last digits, and a run that goes on must not
+        state.value, state.g = snapshot.value, parts["g"]
+        state.gradient_norm = math.sqrt(inner(state.g, state.g))
+        state.H, state.old_g = parts.get("H"), parts.get("old_g", state.g)
+        state.step, state.slope = snapshot.step, snapshot.slope
+        return state
+
+    def snapshot(self, iteration: int, idle: int, size: float, history: list[dict[str, float]]) -> Snapshot:
+        """What `restored` needs."""
+        held = {"W": self.W, "g": self.g} | ({} if self.H is None else {"H": self.H, "old_g": self.old_g})
+        parts = {name: np.array(arrays.to_numpy(part), order="C") for name, part in held.items()}
+        return Snapshot(parts, iteration, idle, self.value, self.step, self.slope, size, list(history))
 
     def _settle(self, evaluation: Evaluation) -> None:
         """Take over value and gradient of the current point."""

@@ -30,7 +30,7 @@ def save(model: Any, path: str | Path) -> None:
 
     Notes
     -----
-    `callback` is not saved, nor is a `random_state` that is no integer. Tensors are saved as arrays.
+    `callback` and `checkpoint` are not saved, nor is a `random_state` that is no integer. Tensors are saved as arrays.
     """
     part = part_of(model)
     check_is_fitted(model, None if part is None else part.needed or None)

@@ -124,7 +124,7 @@ class Encoder:
         kept = {}
         signature = inspect.signature(type(value)).parameters
         for name, item in params.items():
-            if name == "callback" and item is not None:
+            if name in ("callback", "checkpoint") and item is not None:
                 self.left_out.append(f"{at}.{name}")
                 item = None
             elif name == "random_state" and not isinstance(item, int | np.integer | None):
