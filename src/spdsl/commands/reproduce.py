@@ -16,7 +16,7 @@ from spdsl.commands.errors import Debug, plain_errors
 from spdsl.commands.progress import shown
 from spdsl.experiments.outputs import write_outputs
 from spdsl.experiments.protocols import STUDIES, Experiment, Tuning, check_source, load_experiment
-from spdsl.experiments.report import write_report
+from spdsl.experiments.report import check_tools, write_report
 from spdsl.experiments.results import Results
 from spdsl.experiments.runner import run_experiment
 from spdsl.experiments.store import Store, open_early
@@ -115,6 +115,8 @@ def reproduce(
         draws, tune = draws or QUICK_DRAWS, tune or "none"
     with plain_errors(debug, kept=folder):
         check_source(dataset, data)
+        if not no_report:
+            check_tools()
         store = open_early(folder)
         experiment = _load(dataset, data, draws, components, ridge, partial, jobs or os.cpu_count() or 1)
         store = Store(folder) if store is None else store

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,13 @@ def write_report(
     return written
 
 
+def check_tools() -> None:
+    """An ImportError, before any long work, where what a report needs is not installed."""
+    for package in ("matplotlib", "jinja2"):
+        if find_spec(package) is None:
+            raise ImportError(f"a report needs {package}: pip install 'spdsl[report]', or run with --no-report")
+
+
 def read_studies(folder: str | Path) -> Studies | None:
     """The numbers of the figures that a run has left in `folder`, None where it has left none."""
     path = Path(folder) / STUDIES
@@ -89,10 +97,9 @@ def read_studies(folder: str | Path) -> Studies | None:
 
 def render_report(results: Results, studies: Studies | None, plates: list[Plate]) -> str:
     """The page as text."""
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise ImportError("a report needs Jinja2: pip install 'spdsl[report]'") from error
+    check_tools()
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     loader = PackageLoader("spdsl.experiments", "templates")
     page = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

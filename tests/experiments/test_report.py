@@ -6,11 +6,14 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from runs import METHODS, make_results, make_studies
+from spdsl.commands.report import report
 from spdsl.experiments.cells import Cell
 from spdsl.experiments.outputs import write_outputs
-from spdsl.experiments.report import read_studies, write_report
+from spdsl.experiments.report import check_tools, read_studies, write_report
 from spdsl.experiments.summary import _ordinal, summarise
 
 NASTY = "<script>alert('x')</script>--><img src=http://evil.example/x.png onerror=alert(1)> & \"quotes\""
@@ -198,6 +201,53 @@ def test_a_failure_leaves_the_old_page_as_it_was(tmp_path, monkeypatch):
         write_report(results, tmp_path)
     assert (tmp_path / "report.html").read_text() == before
     assert not list(tmp_path.glob(".*"))
+
+
+# ---------------------------------------------------------------------------------------------------------------- command
+
+
+def spdsl_report(*arguments):
+    app = typer.Typer()
+    app.command()(report)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_the_command_makes_the_page_again(tmp_path):
+    write_outputs(make_results(), tmp_path)
+    done = spdsl_report(tmp_path, "-o", tmp_path / "sub" / "page.html")
+    assert done.exit_code == 0, done.output
+    assert "Report:" in done.stdout
+    assert "no figures.json" in done.stderr
+    assert (tmp_path / "sub" / "page.html").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("results.json", None, "no such file; `spdsl reproduce --out"),
+        ("results.json", "{", "run `spdsl reproduce` again"),
+        ("figures.json", '{"spdsl-figures": 2}', "figures.json: not figures of spdsl"),
+    ],
+)
+def test_the_command_says_what_is_wrong_with_a_folder(tmp_path, name, content, message):
+    write_outputs(make_results(), tmp_path)
+    (tmp_path / name).write_text(content or "")
+    if content is None:
+        (tmp_path / name).unlink()
+    done = spdsl_report(tmp_path)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
+def test_a_missing_package_is_named_with_its_remedy(monkeypatch, package):
+    monkeypatch.setattr("spdsl.experiments.report.find_spec", lambda name: None if name == package else name)
+    with pytest.raises(
+        ImportError, match=rf"a report needs {package}: pip install 'spdsl\[report\]', or run with --no-report"
+    ):
+        check_tools()
 
 
 # -------------------------------------------------------------------------------------------------------------- sentences
