@@ -22,12 +22,14 @@ def test_scatter_add_of_nothing_is_zero(as_array):
     assert not arrays.to_numpy(found).any()
 
 
-def test_add_at_sums_repeated_indices_in_place(as_array, rng):
-    index, values = rng.integers(0, 5, 40), rng.standard_normal((40, 2, 3))
-    expected = np.ones((7, 2, 3))
-    np.add.at(expected, index, values)
-    out = as_array(np.ones((7, 2, 3)))
-    arrays.add_at(out, as_array(index), as_array(values))
+def test_pair_sums_add_both_ends_of_every_pair(as_array, rng):
+    i, j, c = rng.integers(0, 5, 40), rng.integers(0, 7, 40), rng.standard_normal(40)
+    first, second = rng.standard_normal((2, 40, 2, 2))
+    expected = np.ones((7, 2, 2))
+    np.add.at(expected, i, c[:, None, None] * first)
+    np.add.at(expected, j, c[:, None, None] * second)
+    out = as_array(np.ones((7, 2, 2)))
+    arrays.add_rows(out, *arrays.pair_sums(*map(as_array, (i, j, c, first, second))))
     np.testing.assert_allclose(arrays.to_numpy(out), expected, atol=1e-14)
 
 
@@ -49,6 +51,13 @@ def test_inverse_lower_is_the_inverse_and_lower(as_array, rng, spd):
     inverse = arrays.to_numpy(arrays.inverse_lower(as_array(L)))
     np.testing.assert_allclose(inverse @ L, np.broadcast_to(np.eye(5), L.shape), atol=1e-11)
     assert not np.triu(inverse, 1).any()
+
+
+def test_the_symmetric_part_of_the_half_inverse_is_the_inverse(as_array, rng, spd):
+    P = spd(rng, 4, 5, 1e3)
+    half = arrays.half_inverse(as_array(np.linalg.cholesky(P)))
+    found = arrays.to_numpy(arrays.symmetric(half))
+    np.testing.assert_allclose(found @ P, np.broadcast_to(np.eye(5), P.shape), atol=1e-11)
 
 
 def test_inverse_lower_ignores_what_stands_above_the_diagonal(as_array, rng, spd):

@@ -90,7 +90,7 @@ def test_gradient_is_the_same_in_blocks_and_with_factors_computed_again(monkeypa
     X, W, graph, beta = setup(metric_name, "full")
     value, g = make_cost(np.asarray, X, metric_name, "alignment", graph, beta)(W)
     monkeypatch.setattr(arrays, "BLOCK_BYTES", 100)
-    monkeypatch.setattr("spdsl.metrics.coupled.KEEP_BYTES", 0)
+    monkeypatch.setattr("spdsl.arrays.KEEP_BYTES", 0)
     again, h = make_cost(np.asarray, X, metric_name, "alignment", graph, beta)(W)
     assert again == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(h, g, rtol=1e-9, atol=1e-11 * np.abs(g).max())

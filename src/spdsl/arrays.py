@@ -25,6 +25,7 @@ Array = Any  # a NumPy array or a torch tensor; the standard has no common base 
 BLOCK_BYTES = 1 << 22  # working set of one block of small matrices: a few of these fit in a core's share of cache
 TORCH_BLOCK_BYTES = 1 << 28  # the same for torch on the CPU, which spreads one call over the cores itself
 DEVICE_BLOCK_BYTES = 1 << 31  # the same on a GPU, which wants all the work at once that its memory can hold
+KEEP_BYTES = 1 << 28  # factors of pairs up to this size are kept for the derivative; beyond it they are computed again
 CHUNK_BYTES = 1 << 28  # of a stack on its way to a device
 TORCH_EIGH = 32  # size up to which torch's batched eigh on CUDA is a batched kernel; beyond, one matrix after the other
 
@@ -123,6 +124,12 @@ def free_bytes(device: Any) -> int | None:
         return None
     held = torch.cuda.memory_reserved(target) - torch.cuda.memory_allocated(target)
     return int(torch.cuda.mem_get_info(target)[0] + held)
+
+
+def keep_bytes(x: Array) -> int:
+    """How much may be kept beside `x` to save computing it again."""
+    free = None if is_numpy_array(x) else free_bytes(x.device)
+    return KEEP_BYTES if free is None else free // 4
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -285,12 +292,25 @@ def symmetric(A: Array) -> Array:
 
 def inverse_lower(L: Array) -> Array:
     """Return the inverses of a stack of lower-triangular matrices (a,m,m)."""
-    if is_numpy_array(L):
-        trtri = scipy.linalg.lapack.dtrtri
-        return np.stack([np.tril(trtri(left, lower=1)[0]) for left in L])
     xp = namespace(L)
+    if is_numpy_array(L):
+        out = np.tril(np.asarray(L, dtype=np.float64))
+        for one in out.mT:  # in Fortran's order an upper triangle, inverted in place
+            scipy.linalg.lapack.dtrtri(one, 0, 0, 1)
+        return out
     eye = xp.eye(L.shape[-1], dtype=L.dtype, device=L.device)
     return xp.linalg.solve_triangular(L, eye, upper=False)
+
+
+def half_inverse(L: Array) -> Array:
+    """Return a stack whose symmetric part is `(L L')^-1`, for lower-triangular L (a,m,m) with zeros above."""
+    if not is_numpy_array(L):
+        half = inverse_lower(L)
+        return half.mT @ half
+    out = np.array(L, dtype=np.float64, order="C")
+    for one in out.mT:
+        scipy.linalg.lapack.dpotri(one, 0, 1)
+    return out * (2.0 - np.eye(L.shape[-1]))  # the lower triangle of the inverse stands for both
 
 
 def scatter_add(count: int, index: Array, values: Array) -> Array:
@@ -306,13 +326,24 @@ def scatter_add(count: int, index: Array, values: Array) -> Array:
     return out.index_add_(0, index, values)
 
 
-def add_at(out: Array, index: Array, values: Array) -> None:
-    """Add `values[p]` to `out[index[p]]` in place, repeated indices included; costs the size of `values`, not of `out`."""
-    if is_numpy_array(values):
-        rows, position = np.unique(index, return_inverse=True)
-        out[rows] += scatter_add(len(rows), position, values)
+def pair_sums(i: Array, j: Array, c: Array, first: Array, second: Array) -> tuple[Array, Array]:
+    """Rows and values that add `c_p first_p` to row `i_p` and `c_p second_p` to row `j_p`; see `add_rows`."""
+    if is_numpy_array(c):
+        rows, position = np.unique(np.concatenate([i, j]), return_inverse=True)
+        ends, shape = np.arange(len(c) + 1), (len(c), len(rows))
+        sums = scipy.sparse.csr_array((c, position[: len(c)], ends), shape=shape).T @ first.reshape(len(c), -1)
+        sums += scipy.sparse.csr_array((c, position[len(c) :], ends), shape=shape).T @ second.reshape(len(c), -1)
+        return rows, sums.reshape(-1, *first.shape[1:])
+    weight = c[:, None, None]
+    return concat([i, j]), concat([weight * first, weight * second])
+
+
+def add_rows(out: Array, rows: Array, values: Array) -> None:
+    """Add `values[k]` to `out[rows[k]]` in place; `rows` as `pair_sums` gives them."""
+    if is_numpy_array(out):
+        out[rows] += values  # no row twice
     else:
-        out.index_add_(0, index, values)
+        out.index_add_(0, rows, values)
 
 
 def pair_product(i: Array, j: Array, c: Array, Z: Array) -> Array:

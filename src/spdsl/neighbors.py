@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from spdsl import arrays
-from spdsl.arrays import Array, namespace
+from spdsl.arrays import Array
 from spdsl.metrics import Metric, get_metric
 from spdsl.models import savable, save
 from spdsl.samples import FactoredSPD, first_copies
@@ -69,12 +69,7 @@ def _factored_sqdist(A: FactoredSPD, B: Any, metric: Metric) -> np.ndarray:
 
 def sqdist_within(metric: Metric, A: Array) -> Array:
     """Squared distances of a stack to itself, exactly symmetric with a zero diagonal."""
-    factors = metric.factor(A)
-    d2 = metric.cross(factors, factors)
-    d2 = (d2 + d2.mT) / 2
-    index = namespace(d2).arange(d2.shape[0], device=d2.device)
-    d2[index, index] = 0.0
-    return d2
+    return metric.within(metric.factor(A))
 
 
 class SPDEstimator(BaseEstimator):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
-from spdsl.arrays import Array
+from spdsl.arrays import Array, namespace
 
 Pullback = Callable[[Array], Array]
 
@@ -42,6 +42,14 @@ class Metric:
     def pairs(self, P: Array, i: Array, j: Array) -> tuple[Array, Pullback]:
         """Squared distances (p,) of the pairs (P[i], P[j]), and the map from `c` (p,) to `S` (N, m, m)."""
         raise NotImplementedError
+
+    def within(self, F: tuple[Array, ...]) -> Array:
+        """Squared distances (a, a) of a factored stack to itself, exactly symmetric with a zero diagonal."""
+        d2 = self.cross(F, F)
+        d2 = (d2 + d2.mT) / 2
+        index = namespace(d2).arange(d2.shape[0], device=d2.device)
+        d2[index, index] = 0.0
+        return d2
 
     def sqdist(self, A: Array, B: Array) -> Array:
         """Squared distances (a, b) between the stacks `A` (a, m, m) and `B` (b, m, m)."""

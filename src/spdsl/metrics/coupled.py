@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from typing import ClassVar
+
 from spdsl import arrays
 from spdsl.arrays import Array, namespace, over_blocks, symmetric
 from spdsl.metrics.base import Metric, Pullback
 from spdsl.metrics.factors import (
+    Factors,
+    Taken,
     cholesky,
     logdet,
     nonnegative,
@@ -14,10 +19,10 @@ from spdsl.metrics.factors import (
     run_pair_blocks,
     spd_inverse,
     spread_out,
-    take,
+    upper_pairs,
 )
 
-KEEP_BYTES = 1 << 28  # per-pair factors up to this size are kept for the derivative; beyond it they are computed again
+ROOT_SPREAD = 1e6  # eigenvalue ratio up to which the root of the smallest is exact to 1e-13 of that of the largest
 
 
 class Jeffreys(Metric):
@@ -64,18 +69,21 @@ class Jeffreys(Metric):
 class PairMetric(Metric):
     """Metrics that need a factorisation of its own for every pair, taken in blocks of bounded size."""
 
-    def values(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
+    kept: ClassVar[int]  # m x m matrices that `link` leaves for `derivative`
+
+    def values(self, FA: Factors, FB: Factors) -> Array:
         """Squared distances of matched stacks of factors."""
         raise NotImplementedError
 
-    def link(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
+    def link(self, FA: Factors, FB: Factors) -> tuple[Array, tuple[Array, ...]]:
         """Squared distances of matched stacks, and what `derivative` needs of each pair."""
         raise NotImplementedError
 
-    def derivative(
-        self, FA: tuple[Array, ...], FB: tuple[Array, ...], saved: tuple[Array, ...]
-    ) -> tuple[Array, Array | None]:
-        """Derivatives of d2 with respect to the first and the second matrix; None where the second equals the first."""
+    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...]) -> tuple[Array, Array | None]:
+        """Derivatives of d2 with respect to the first and the second matrix; None where the second equals the first.
+
+        Only their symmetric parts count.
+        """
         raise NotImplementedError
 
     def own(self, F: tuple[Array, ...], degree: Array) -> Array | None:
@@ -87,17 +95,29 @@ class PairMetric(Metric):
         a, b = FA[0].shape[0], FB[0].shape[0]
         row = xp.arange(a * b, device=FA[0].device) // b
         column = xp.arange(a * b, device=FA[0].device) % b
-        d2 = pair_blocks(lambda s: self.values(take(FA, row[s]), take(FB, column[s])), a * b, FA[0].reshape(a, -1))
+        d2 = pair_blocks(lambda s: self.values(Taken(FA, row[s]), Taken(FB, column[s])), a * b, FA[0].reshape(a, -1))
         return d2.reshape(a, b)
+
+    def within(self, F: tuple[Array, ...]) -> Array:
+        N = F[0].shape[0]
+
+        def value(s: slice) -> Array:
+            i, j = upper_pairs(N, s, F[0])
+            return self.values(Taken(F, i), Taken(F, j))
+
+        count = N * (N - 1) // 2
+        d2 = pair_blocks(value, count, F[0].reshape(N, -1))
+        i, j = upper_pairs(N, slice(0, count), F[0])
+        return arrays.pair_matrix(i, j, d2, N)
 
     def pairs(self, P: Array, i: Array, j: Array) -> tuple[Array, Pullback]:
         N, m, _ = P.shape
         F = self.factor(P)
-        keep = i.shape[0] * m * m * 8 <= KEEP_BYTES
+        keep = self.kept * i.shape[0] * m * m * 8 <= arrays.keep_bytes(P)
         kept: dict[int, tuple[Array, ...]] = {}
 
         def value(s: slice) -> Array:
-            d2, saved = self.link(take(F, i[s]), take(F, j[s]))
+            d2, saved = self.link(Taken(F, i[s]), Taken(F, j[s]))
             if keep:
                 kept[s.start] = saved
             return d2
@@ -105,18 +125,15 @@ class PairMetric(Metric):
         d2 = pair_blocks(value, i.shape[0], P.reshape(N, -1))
 
         def pullback(c: Array) -> Array:
-            def contribution(s: slice) -> tuple[slice, Array, Array]:
-                FA, FB = take(F, i[s]), take(F, j[s])
+            def contribution(s: slice) -> tuple[Array, Array]:
+                FA, FB = Taken(F, i[s]), Taken(F, j[s])
                 saved = kept[s.start] if keep else self.link(FA, FB)[1]
                 first, second = self.derivative(FA, FB, saved)
-                weight = c[s][:, None, None]
-                first = weight * first
-                return s, first, first if second is None else weight * second
+                return arrays.pair_sums(i[s], j[s], c[s], first, first if second is None else second)
 
             S = namespace(P).zeros_like(P)
-            for s, first, second in run_pair_blocks(contribution, i.shape[0], P.reshape(N, -1)):
-                arrays.add_at(S, i[s], first)
-                arrays.add_at(S, j[s], second)
+            for rows, values in run_pair_blocks(contribution, i.shape[0], P.reshape(N, -1)):
+                arrays.add_rows(S, rows, values)
             degree = arrays.scatter_add(N, i, c) + arrays.scatter_add(N, j, c)
             own = self.own(F, degree)
             return symmetric(S if own is None else S + own)
@@ -128,6 +145,7 @@ class AffineInvariant(PairMetric):
     """Affine-invariant metric (Eq. 1): `d2 = sum log^2 eig(P_i^-1 P_j)`."""
 
     name = "aim"
+    kept = 2
     aliases = ("riemann", "affine-invariant")
     invariance = "linear"
     scale_free = True
@@ -140,18 +158,19 @@ class AffineInvariant(PairMetric):
         L = over_blocks(cholesky, P)
         return L, over_blocks(arrays.inverse_lower, L)
 
-    def values(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
-        xp = namespace(FA[0])
+    def values(self, FA: Factors, FB: Factors) -> Array:
         K = FA[1] @ FB[0]
+        xp = namespace(K)
         w = arrays.eigvalsh(K @ K.mT)
         wide = spread_out(w)
         if bool(wide.any()):
             w[wide] = positive(xp.linalg.svdvals(K[wide]) ** 2)
         return xp.sum(xp.log(w) ** 2, axis=-1)
 
-    def link(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
-        xp = namespace(FA[0])
-        K = FA[1] @ FB[0]
+    def link(self, FA: Factors, FB: Factors) -> tuple[Array, tuple[Array, ...]]:
+        inverse = FA[1]
+        K = inverse @ FB[0]
+        xp = namespace(K)
         w, U = arrays.eigh(K @ K.mT)
         wide = spread_out(w)
         V = None
@@ -159,15 +178,13 @@ class AffineInvariant(PairMetric):
             U[wide], s, Vt = xp.linalg.svd(K[wide])
             w[wide], V = positive(s * s), Vt.mT
         log_w = xp.log(w)
-        left = FA[1].mT @ U  # L_i^-T U
+        left = inverse.mT @ U  # L_i^-T U
         right = left / xp.sqrt(w)[:, None, :]  # L_j^-T V, the same in exact arithmetic
         if V is not None:
             right[wide] = FB[1][wide].mT @ V
         return xp.sum(log_w**2, axis=-1), (log_w, left, right)
 
-    def derivative(
-        self, FA: tuple[Array, ...], FB: tuple[Array, ...], saved: tuple[Array, ...]
-    ) -> tuple[Array, Array | None]:
+    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...]) -> tuple[Array, Array | None]:
         log_w, left, right = saved
         return (left * (-2 * log_w)[:, None, :]) @ left.mT, (right * (2 * log_w)[:, None, :]) @ right.mT
 
@@ -176,26 +193,26 @@ class Stein(PairMetric):
     """Stein divergence (Eq. 3): `d2 = logdet((P_i + P_j)/2) - (logdet P_i + logdet P_j)/2`."""
 
     name = "stein"
+    kept = 1
     aliases = ("logdet",)
     invariance = "linear"
     scale_free = True
     formula = "logdet((P + Q)/2) - (logdet P + logdet Q)/2"
 
     def factor(self, P: Array) -> tuple[Array, ...]:
+        P = symmetric(P)
         return P, over_blocks(lambda block: logdet(cholesky(block)), P)
 
-    def values(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
+    def values(self, FA: Factors, FB: Factors) -> Array:
         return self.link(FA, FB)[0]
 
-    def link(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
-        L = cholesky((FA[0] + FB[0]) / 2)
-        return nonnegative(logdet(L) - (FA[1] + FB[1]) / 2), (L,)
+    def link(self, FA: Factors, FB: Factors) -> tuple[Array, tuple[Array, ...]]:
+        # of P + Q, not of its half: logdet then carries m log 2 too much, and the inverse is half of the other's
+        L = cholesky(FA[0] + FB[0], exact=True)
+        return nonnegative(logdet(L) - L.shape[-1] * math.log(2) - (FA[1] + FB[1]) / 2), (L,)
 
-    def derivative(
-        self, FA: tuple[Array, ...], FB: tuple[Array, ...], saved: tuple[Array, ...]
-    ) -> tuple[Array, Array | None]:
-        inverse = arrays.inverse_lower(saved[0])
-        return inverse.mT @ inverse / 2, None
+    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...]) -> tuple[Array, Array | None]:
+        return arrays.half_inverse(saved[0]), None
 
     def own(self, F: tuple[Array, ...], degree: Array) -> Array | None:
         return -over_blocks(spd_inverse, F[0]) * (degree / 2)[:, None, None]
@@ -205,6 +222,7 @@ class BuresWasserstein(PairMetric):
     """Bures-Wasserstein distance: `d2 = tr P_i + tr P_j - 2 tr (P_i^1/2 P_j P_i^1/2)^1/2`."""
 
     name = "wasserstein"
+    kept = 2
     aliases = ("bures", "bures-wasserstein")
     invariance = "orthogonal"
     scale_free = False
@@ -214,18 +232,24 @@ class BuresWasserstein(PairMetric):
         xp = namespace(P)
         return P, over_blocks(cholesky, P), xp.linalg.trace(P)
 
-    def values(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
-        return self.link(FA, FB)[0]
+    def values(self, FA: Factors, FB: Factors) -> Array:
+        K = FB[1].mT @ FA[1]
+        xp = namespace(K)
+        w = arrays.eigvalsh(K @ K.mT)
+        wide = ~(w[:, 0] * ROOT_SPREAD >= w[:, -1])
+        s = xp.sqrt(nonnegative(w))
+        if bool(wide.any()):
+            s[wide] = xp.linalg.svdvals(K[wide])
+        return nonnegative(FA[2] + FB[2] - 2 * xp.sum(s, axis=-1))
 
-    def link(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
-        xp = namespace(FA[0])
+    def link(self, FA: Factors, FB: Factors) -> tuple[Array, tuple[Array, ...]]:
+        K = FB[1].mT @ FA[1]
+        xp = namespace(K)
         # singular values of L_j' L_i: the square root is never taken of a product that has lost its small eigenvalues
-        U, s, Vt = xp.linalg.svd(FB[1].mT @ FA[1], full_matrices=False)
+        U, s, Vt = xp.linalg.svd(K, full_matrices=False)
         return nonnegative(FA[2] + FB[2] - 2 * xp.sum(s, axis=-1)), (U, s, Vt)
 
-    def derivative(
-        self, FA: tuple[Array, ...], FB: tuple[Array, ...], saved: tuple[Array, ...]
-    ) -> tuple[Array, Array | None]:
+    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...]) -> tuple[Array, Array | None]:
         U, s, Vt = saved
         xp = namespace(s)
         eye = xp.eye(s.shape[-1], dtype=s.dtype, device=s.device)

@@ -35,11 +35,11 @@ def spread_out(w: Array) -> Array:
     return ~((w[:, 0] * SPREAD >= w[:, -1]) & (w[:, 0] > 0))
 
 
-def cholesky(P: Array) -> Array:
-    """Stacked Cholesky factors; one error class for all array libraries."""
+def cholesky(P: Array, *, exact: bool = False) -> Array:
+    """Stacked Cholesky factors; one error class for all array libraries. `exact`: P is symmetric to the last digit."""
     xp = namespace(P)
     try:
-        return xp.linalg.cholesky(symmetric(P))
+        return xp.linalg.cholesky(P if exact else symmetric(P))
     except Exception as error:  # numpy.linalg.LinAlgError, torch.linalg.LinAlgError: no common base class
         if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
             raise
@@ -54,8 +54,7 @@ def logdet(L: Array) -> Array:
 
 def spd_inverse(P: Array) -> Array:
     """Inverse of SPD matrices by their Cholesky factors."""
-    half = arrays.inverse_lower(cholesky(P))
-    return half.mT @ half
+    return symmetric(arrays.half_inverse(cholesky(P)))
 
 
 def diagonal_matrix(d: Array) -> Array:
@@ -86,14 +85,32 @@ def gram_sqdist(A: Array, B: Array, *, exact_when_close: bool = False) -> Array:
     return d2
 
 
-def take(F: tuple[Array, ...], index: Array) -> tuple[Array, ...]:
-    """The factors of the chosen matrices."""
-    return tuple(part[index] for part in F)
+class Taken:
+    """The factors of chosen matrices, each part gathered when asked for: few formulas need all of them."""
+
+    def __init__(self, F: tuple[Array, ...], index: Array) -> None:
+        self.F, self.index = F, index
+
+    def __getitem__(self, part: int) -> Array:
+        return self.F[part][self.index]
+
+
+Factors = tuple[Array, ...] | Taken
 
 
 def run_pair_blocks(function: Callable[[slice], Any], count: int, rows: Array) -> Iterator[Any]:
     """Run `function` on slices of the pairs, sized so that the matrices of one slice stay small."""
     return arrays.map_blocks(function, count, 8 * rows.shape[1] * 4, on=rows)
+
+
+def upper_pairs(count: int, s: slice, model: Array) -> tuple[Array, Array]:
+    """Rows and columns of the pairs i < j of `count` matrices, those of a slice of them in the order of rows."""
+    xp = namespace(model)
+    row = xp.arange(count, device=model.device)
+    first = row * (count - 1) - row * (row - 1) // 2  # number of the first pair of each row
+    k = xp.arange(s.start, s.stop, device=model.device)
+    i = xp.searchsorted(first, k, side="right") - 1
+    return i, k - first[i] + i + 1
 
 
 def pair_blocks(function: Callable[[slice], Any], count: int, rows: Array) -> Array:
