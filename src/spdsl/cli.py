@@ -1,4 +1,4 @@
-"""The command line: `spdsl <group> <command>`. Each group is a module in `spdsl.commands`."""
+"""The command line: `spdsl COMMAND`. The commands are in `spdsl.commands`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,11 @@ def _run() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # where a terminal knows no ±, a table with ? is better than none
     try:
-        import typer
+        import typer  # noqa: F401
     except ImportError:
         sys.exit("The command line needs typer and rich: pip install 'spdsl[cli]'")
-    from spdsl.commands import features
-    from spdsl.commands.report import report
-    from spdsl.commands.reproduce import reproduce
+    from spdsl.commands.app import app
 
-    app = typer.Typer(help="Supervised learning on SPD matrices.", no_args_is_help=True, add_completion=False)
-    app.callback()(lambda: None)  # keeps group names in use even while there is a single group
-    app.add_typer(features.app, name="features", help="Turn a folder of media into an SPD stack.")
-    app.command()(reproduce)
-    app.command()(report)
     app()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +44,23 @@ def plain_errors(debug: bool = False, *, kept: Path | None = None) -> Iterator[N
         raise typer.Exit(FAILED) from None
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Turn warnings inside into lines on the error stream, each once."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in said:
+            said.add(text)
+            typer.echo(f"warning: {text}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = show
+        yield
 
 
 def _interrupt(*_: Any) -> NoReturn:

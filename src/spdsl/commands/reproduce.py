@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -13,6 +12,7 @@ import typer
 from rich.console import Console
 
 from spdsl.commands.errors import Debug, plain_errors
+from spdsl.commands.options import Components, Folds, Jobs, Methods, Ridge, named_methods, one_of
 from spdsl.commands.progress import shown
 from spdsl.experiments.outputs import write_outputs
 from spdsl.experiments.protocols import STUDIES, Experiment, Tuning, check_source, load_experiment
@@ -22,52 +22,18 @@ from spdsl.experiments.runner import run_experiment
 from spdsl.experiments.store import Store, open_early
 from spdsl.experiments.studies import run_studies
 from spdsl.experiments.tables import notes, to_rich
-from spdsl.methods import get_methods
 
 QUICK_DRAWS = 2
 
 
-def _one_of(*names: str) -> Callable[[str | None], str | None]:
-    """A check that a value is one of `names`."""
-
-    def check(value: str | None) -> str | None:
-        if value is not None and value not in names:
-            raise typer.BadParameter(f"{value!r} is none of {', '.join(names)}")
-        return value
-
-    return check
-
-
-def _methods(value: str) -> str:
-    """A check of a list of methods."""
-    try:
-        if not get_methods(_names(value)):
-            raise ValueError("no method is named")
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-    return value
-
-
-def _names(value: str) -> str | list[str]:
-    """The word "all" or "paper", or the names between commas."""
-    names = list(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
-    return names[0] if names in (["all"], ["paper"]) else names
-
-
 Dataset = Annotated[
-    str | None, typer.Argument(metavar="|".join(STUDIES), callback=_one_of(*STUDIES), help="Which dataset.")
+    str | None, typer.Argument(metavar="|".join(STUDIES), callback=one_of(*STUDIES), help="Which dataset.")
 ]
 Data = Annotated[
     Path | None, typer.Option("--data", help="Folder of the dataset, or an .npz file of your own with X and y.")
 ]
-Methods = Annotated[
-    str, typer.Option(callback=_methods, help="'paper' (its 17), 'all', or names between commas (`spdsl methods`).")
-]
 Draws = Annotated[int | None, typer.Option(min=1, help="Random draws; 10 unless quick.")]
 Quick = Annotated[bool, typer.Option("--quick", help=f"{QUICK_DRAWS} draws, nothing tuned.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; as many as cores by default.")]
-Folds = Annotated[int, typer.Option(min=2, help="Of the cross-validation.")]
-Components = Annotated[int | None, typer.Option(min=1, help="Size m of the reduced matrices.")]
 Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", help="Where to write. By default spdsl-results and the name of the dataset."),
@@ -76,12 +42,11 @@ Tune = Annotated[
     str | None,
     typer.Option(
         metavar="each|first|none",
-        callback=_one_of("each", "first", "none"),
+        callback=one_of("each", "first", "none"),
         help="Tune in each draw, in the first alone, or not. By default first for digits, else each.",
     ),
 ]
 Cluster = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Compute on this Dask scheduler's workers.")]
-Ridge = Annotated[float, typer.Option(min=0, help="Fraction of the trace added to the diagonals of a file's matrices.")]
 Partial = Annotated[bool, typer.Option("--partial", help="Run although a part of the dataset is missing.")]
 NoReport = Annotated[bool, typer.Option("--no-report", help="Tables alone: no figures and no page.")]
 
@@ -124,7 +89,7 @@ def reproduce(
         results = run_experiment(
             experiment,
             store,
-            _names(methods),
+            named_methods(methods),
             tuning=cast(Tuning | None, tune),
             n_folds=folds,
             n_jobs=jobs or -1,

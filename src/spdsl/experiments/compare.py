@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -17,6 +20,8 @@ from spdsl.experiments.splits import Split, fold_count, make_splits
 from spdsl.methods import Method, get_methods
 from spdsl.progress import Progress, Quiet
 from spdsl.validation import check_count, check_labels, check_spd
+
+HEAD = ("method", "accuracy", "tune s", "fit s", "predict s", "parameters")
 
 
 @dataclass(frozen=True)
@@ -61,9 +66,27 @@ class Comparison:
             raise ImportError("to_pandas needs pandas: pip install pandas") from error
         return pandas.DataFrame([asdict(row) for row in self.rows]).set_index("method")
 
+    def to_csv(self) -> str:
+        """The rows as CSV with full precision; parameters as JSON."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(field.name for field in fields(Row))
+        for row in self.rows:
+            writer.writerow((asdict(row) | {"params": json.dumps(row.params, default=str)}).values())
+        return text.getvalue()
+
+    def to_markdown(self) -> str:
+        """What `print` shows, as a Markdown table."""
+        lines = [" | ".join(text.replace("|", "\\|") for text in line) for line in (HEAD, *map(_line, self.rows))]
+        rule = "|".join(["---"] * len(HEAD))
+        return (
+            "".join(f"| {line} |\n" for line in lines[:1])
+            + f"|{rule}|\n"
+            + "".join(f"| {line} |\n" for line in lines[1:])
+        )
+
     def __str__(self) -> str:
-        head = ("method", "accuracy", "tune s", "fit s", "predict s", "parameters")
-        body = [_line(row) for row in self.rows]
+        head, body = HEAD, [_line(row) for row in self.rows]
         widths = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
         lines = [
             "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in body

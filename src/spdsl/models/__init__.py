@@ -2,6 +2,6 @@
 
 from spdsl.models.errors import ModelFileError, ModelVersionWarning
 from spdsl.models.parts import savable
-from spdsl.models.saving import load, save
+from spdsl.models.saving import load, load_with_notes, save
 
-__all__ = ["ModelFileError", "ModelVersionWarning", "load", "savable", "save"]
+__all__ = ["ModelFileError", "ModelVersionWarning", "load", "load_with_notes", "savable", "save"]

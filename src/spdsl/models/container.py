@@ -23,7 +23,7 @@ Header = dict[str, Any]
 def _from_0(header: Header) -> Header:
     """Before the first release the estimator lay flat in the header, its class under its own key."""
     model = {"estimator": header["class"], "params": header["params"], "fitted": header["fitted"]}
-    return {"format": 1, "versions": header["versions"], "left_out": [], "model": model}
+    return {"format": 1, "versions": header["versions"], "left_out": [], "notes": {}, "model": model}
 
 
 #: from a format to the next one

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from spdsl.models.trees import Decoder, Encoder
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # import name to the name in which versions are asked for
 
 
-def save(model: Any, path: str | Path) -> None:
+def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None) -> None:
     """Write a fitted model to one safetensors file; `model.save(path)` does the same.
 
     Parameters
@@ -27,6 +28,8 @@ def save(model: Any, path: str | Path) -> None:
         Of spdsl, or a scikit-learn Pipeline of such and of the scikit-learn classes that spdsl itself uses.
     path : str or Path
         Replaced only when the new file is whole.
+    notes : mapping, optional
+        Anything that JSON can say, for `load_with_notes`.
 
     Notes
     -----
@@ -40,6 +43,7 @@ def save(model: Any, path: str | Path) -> None:
         "format": FORMAT,
         "versions": {"python": platform.python_version(), **_versions({"spdsl", "numpy", *encoder.packages})},
         "left_out": encoder.left_out,
+        "notes": dict(notes or {}),
         "model": tree,
     }
     write(Path(path), header, encoder.arrays)
@@ -62,11 +66,20 @@ def load(path: str | Path) -> Any:
     ModelFileError
         The file is cut off, was changed, is no model, or comes from a newer version; the message says which.
     """
+    return load_with_notes(path)[0]
+
+
+def load_with_notes(path: str | Path) -> tuple[Any, dict[str, Any]]:
+    """A model as `load` reads it, and the notes that were saved with it."""
     path = Path(path)
     header, kept_aside = read(path)
     try:
         decoder = Decoder(kept_aside)
-        model, versions = decoder.decode(header["model"]), dict(header["versions"])
+        model, versions, notes = (
+            decoder.decode(header["model"]),
+            dict(header["versions"]),
+            dict(header.get("notes", {})),
+        )
         if part_of(model) is None:
             raise ModelFileError("it holds no estimator")
         if decoder.unused:
@@ -78,7 +91,7 @@ def load(path: str | Path) -> Any:
     except Exception as error:  # whatever a header can get wrong: keys, types, lengths
         raise ModelFileError(f"{path}: its header makes no sense ({type(error).__name__}: {error})") from error
     _compare_versions(path, versions, decoder.packages)
-    return model
+    return model, notes
 
 
 def _versions(packages: set[str]) -> dict[str, str]:
@@ -99,5 +112,5 @@ def _compare_versions(path: Path, saved: dict[str, str], packages: set[str]) -> 
                 f"{path}: a part of this model is of {name} {saved.get(name)}, and {version} is installed: compare its "
                 f"predictions, or fit it again",
                 ModelVersionWarning,
-                stacklevel=3,
+                stacklevel=4,
             )

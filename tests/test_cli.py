@@ -1,0 +1,337 @@
+"""The commands on one's own matrices: what they write, what they say where, and how they end."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import spdsl
+from samples import labelled
+from spdsl.commands.app import app
+from spdsl.methods import METHODS
+from spdsl.metrics import METRICS
+
+X, Y = labelled(48, 6)
+NAMES = np.array(["walk", "run", "jump, high"])[Y]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with stacks to learn from and to label, in which commands run."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("train.npz", X=X[:30], y=NAMES[:30])
+    np.savez("test.npz", X=X[30:], y=NAMES[30:])
+    np.savez("bare.npz", X=X[30:])
+    return tmp_path
+
+
+def run(*arguments, code=0):
+    """What a command says on its two streams; it must end with `code`."""
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+def table(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_fit_and_predict_are_the_estimator(folder):
+    said = run("fit", "train.npz", "-o", "m.safetensors", "--components", 3).stdout
+    assert "m.safetensors: SPDSL-LEM fitted to 30 matrices 6 x 6 of 3 classes" in said
+    said = run("predict", "m.safetensors", "test.npz", "-o", "labels.csv")
+    model = METHODS["SPDSL-LEM"].factory().set_params(n_components=3, random_state=0).fit(X[:30], NAMES[:30])
+    rows = table("labels.csv")
+    assert [row["label"] for row in rows] == model.predict(X[30:]).tolist()
+    assert [row["index"] for row in rows] == [str(k) for k in range(18)]
+    hits = int(np.sum(model.predict(X[30:]) == NAMES[30:]))
+    assert said.stdout == f"labels.csv: 18 labels, accuracy {100 * hits / 18:.1f} % ({hits} of 18)\n"
+    assert said.stderr == ""
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.filterwarnings("ignore")
+def test_every_method_goes_through_the_commands(method, folder):
+    run("fit", "train.npz", "--method", method)
+    said = run("predict", "model.safetensors", "bare.npz", "-o", "labels.csv").stdout
+    assert said == "labels.csv: 18 labels\n"
+    model = spdsl.load("model.safetensors")
+    assert [row["label"] for row in table("labels.csv")] == model.predict(X[30:]).tolist()
+    if hasattr(model, "transform"):
+        run("transform", "model.safetensors", "test.npz")
+        saved = np.load("reduced.npz")
+        np.testing.assert_array_equal(saved["X" if "X" in saved else "vectors"], model.transform(X[30:]))
+        np.testing.assert_array_equal(saved["y"], NAMES[30:])
+    else:
+        said = run("transform", "model.safetensors", "test.npz", code=1).stderr
+        assert "has no transform; methods that have it: CDL, LEML" in said
+
+
+def test_labels_go_to_standard_output_and_nothing_else_does(folder):
+    run("fit", "train.npz")
+    said = run("predict", "model.safetensors", "test.npz")
+    assert [line.split(",")[0] for line in said.stdout.splitlines()] == ["index", *map(str, range(18))]
+    assert "accuracy" in said.stderr
+
+
+def test_probabilities_where_the_model_has_them(folder):
+    run("fit", "train.npz", "--classifier", "lda")
+    run("predict", "model.safetensors", "bare.npz", "--proba", "-o", "p.csv")
+    expected = spdsl.load("model.safetensors").predict_proba(X[30:])
+    found = [[float(row[f"p({name})"]) for name in ("jump, high", "run", "walk")] for row in table("p.csv")]
+    np.testing.assert_array_equal(found, expected)
+    run("fit", "train.npz")
+    said = run("predict", "model.safetensors", "bare.npz", "--proba", code=1).stderr
+    assert "no probabilities; fit it with --classifier lda or logistic" in said
+
+
+def test_parameters_reach_the_estimator(folder):
+    run(
+        "fit",
+        "train.npz",
+        "-p",
+        "max_iter=3",
+        "-p",
+        "n_between=all",
+        "-p",
+        "init=identity",
+        "-p",
+        "beta=0.5",
+        "-p",
+        "tol=1e-2",
+    )
+    model = spdsl.load("model.safetensors")
+    assert (model.max_iter, model.n_between, model.init, model.beta, model.tol) == (3, "all", "identity", 0.5, 0.01)
+    assert not model.verbose
+    run("fit", "train.npz", "--method", "RSR", "-p", "normalize=false", "-p", "beta=None")
+    assert spdsl.load("model.safetensors").normalize is False
+
+
+def test_tuning_chooses_from_what_is_not_given(folder):
+    said = run("fit", "train.npz", "--method", "LEK-gauss", "--tune", "--folds", 3, "-p", "penalty=0.05").stderr
+    model = spdsl.load("model.safetensors")
+    assert model.penalty == 0.05
+    assert f"tuned: beta_scale={model.beta_scale} (accuracy" in said
+    assert "in 3 folds" in said
+    assert "nothing" in run("fit", "train.npz", "--method", "NN-LEM", "--tune").stderr
+
+
+def test_the_ridge_of_the_fit_is_used_again(folder):
+    flat = X.copy()
+    flat[:, 0, :] = flat[:, :, 0] = 0.0
+    np.savez("flat.npz", X=flat, y=NAMES)
+    said = run("fit", "flat.npz", code=1).stderr
+    assert "flat.npz: X[0] is not positive definite" in said
+    assert "--ridge 1e-3" in said
+    run("fit", "flat.npz", "--ridge", 0.01)
+    run("predict", "model.safetensors", "flat.npz", "-o", "labels.csv")
+    model = spdsl.load("model.safetensors")
+    assert [row["label"] for row in table("labels.csv")] == model.predict(spdsl.regularize(flat, 0.01)).tolist()
+    said = run("predict", "model.safetensors", "flat.npz", "--ridge", 0.02, "-o", "labels.csv").stderr
+    assert said == "warning: the model was fitted with --ridge 0.01\n"
+
+
+def test_a_stack_whose_arrays_are_named_is_read(folder):
+    np.savez("two.npz", A=X, B=X[:5], truth=NAMES)
+    said = run("fit", "two.npz", code=1).stderr
+    assert "several stacks" in said
+    run("fit", "two.npz", "--x", "A", "--y", "truth")
+
+
+def test_labels_that_the_model_does_not_know_are_warned_of(folder):
+    run("fit", "train.npz")
+    np.savez("other.npz", X=X[30:], y=Y[30:])
+    said = run("predict", "model.safetensors", "other.npz", "-o", "labels.csv")
+    assert "warning: no label in other.npz is one of the model's classes" in said.stderr
+    assert "accuracy 0.0 %" in said.stdout
+
+
+# ------------------------------------------------------------------------------------------------ compare and lists
+
+
+def test_compare_is_the_function(folder):
+    said = run("compare", "train.npz", "--methods", "NN-LEM, CDL", "--splits", 2, "--no-tune", "-j", 1, "-o", "t.csv")
+    expected = spdsl.compare(X[:30], NAMES[:30], ["NN-LEM", "CDL"], splits=2, tune=False, verbose=False)
+    rows = table("t.csv")
+    assert [(row["method"], float(row["accuracy"])) for row in rows] == [(r.method, r.accuracy) for r in expected.rows]
+    for row in expected.rows:
+        assert any(
+            line.startswith(row.method) and f"{100 * row.accuracy:.1f}" in line for line in said.stdout.splitlines()
+        )
+    run("compare", "train.npz", "--methods", "NN-LEM", "--splits", 1, "--no-tune", "-j", 1, "-o", "t.md")
+    head, rule, line = (folder / "t.md").read_text().splitlines()
+    assert head.startswith("| method | accuracy |")
+    assert rule == "|" + "---|" * 6
+    assert line.startswith("| NN-LEM | ")
+
+
+def test_compare_tunes_and_says_what_failed(folder):
+    options = ("--splits", 1, "--folds", 2, "-j", 1)
+    assert "extra_components=" in run("compare", "train.npz", "--methods", "CDL", *options).stdout
+    said = run(
+        "compare", "train.npz", "--methods", "NN-LEM,SPDSL-LEM", "--components", 9, "--no-tune", *options, code=1
+    )
+    assert "n_components=9" in said.stdout
+    assert "error: 1 of 2 fits failed; the table says why" in said.stderr
+    assert "NN-LEM" in said.stdout
+
+
+def test_methods_and_metrics_list_the_registries():
+    lines = run("methods").stdout.splitlines()
+    assert [line.split("\t")[0] for line in lines[1:]] == list(METHODS)
+    assert {len(line.split("\t")) for line in lines} == {5}
+    assert any("degree: 1 to 50; penalty: 0.1, 0.01, 0.001, 0.0001" in line for line in lines)
+    lines = run("metrics").stdout.splitlines()
+    assert [line.split("\t")[0] for line in lines[1:]] == list(METRICS)
+    assert "aim\triemann, affine-invariant\tsum log^2 eig(P^-1 Q)\tlinear, scale" in lines
+
+
+@pytest.mark.parametrize("command", ["methods", "metrics"])
+def test_lists_fit_into_a_terminal(command, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(command).stdout.splitlines()
+    assert max(map(len, (plain(line) for line in lines))) <= 80
+    text = "".join(lines)
+    assert "…" not in text
+    assert all(name in text for name in (METHODS if command == "methods" else METRICS))
+
+
+def plain(line):
+    """Without colours."""
+    return "".join(part.partition("m")[2] if k else part for k, part in enumerate(line.split("\x1b[")))
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "transform", "compare", "methods", "metrics"])
+def test_help_fits_into_a_terminal(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(command, "--help").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(command in line for line in run("--help").stdout.splitlines())
+
+
+def test_version_is_said():
+    assert run("--version").stdout == f"spdsl {spdsl.__version__}\n"
+
+
+# ------------------------------------------------------------------------------------------------ what goes wrong
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit"],
+        ["fit", "train.npz", "--method", "none"],
+        ["fit", "train.npz", "--param", "beta"],
+        ["fit", "train.npz", "--param", "gamma=1"],
+        ["fit", "train.npz", "--param", "callback=print"],
+        ["fit", "train.npz", "--method", "CDL", "--components", "3"],
+        ["fit", "train.npz", "--classifier", "tree"],
+        ["fit", "train.npz", "--ridge", "-1"],
+        ["transform", "m", "train.npz", "-o", "reduced.csv"],
+        ["compare", "train.npz", "--methods", "none"],
+        ["compare", "train.npz", "--splits", "0"],
+        ["compare", "train.npz", "-o", "table.txt"],
+        ["predict", "m"],
+        ["learn"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_use_ends_with_2_and_writes_nothing(arguments, folder):
+    before = sorted(folder.iterdir())
+    assert run(*arguments, code=2).stdout == ""
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["fit", "bare.npz"], "bare.npz: there are no labels in it; add an array y of 18 labels, or name one with --y"),
+        (["fit", "none.npz"], "none.npz: no such file"),
+        (["fit", "text.npz"], "text.npz: not a readable NumPy file"),
+        (["fit", "train.npz", "-p", "max_iter=-1"], "max_iter=-1 is out of range"),
+        (["fit", "train.npz", "-o", "train.npz/m"], "train.npz is no folder"),
+        (["fit", "train.npz", "-o", "."], "is a folder"),
+        (["fit", "train.npz", "-o", "pipe"], "is there and is no plain file"),
+        (["predict", "none.safetensors", "test.npz"], "none.safetensors: no such file"),
+        (["predict", "train.npz", "test.npz"], "no model file of spdsl"),
+        (["predict", "cut.safetensors", "test.npz"], "cut.safetensors: "),
+        (["predict", "m.safetensors", "small.npz"], "fitted on 6 x 6"),
+        (["transform", "m.safetensors", "test.npz", "-o", "pipe.npz/x.npz"], "is no folder"),
+    ],
+    ids=lambda item: " ".join(item) if isinstance(item, list) else "",
+)
+def test_an_error_is_one_line_and_ends_with_1(arguments, complaint, folder):
+    run("fit", "train.npz", "-o", "m.safetensors", "--method", "NN-LEM")
+    (folder / "cut.safetensors").write_bytes((folder / "m.safetensors").read_bytes()[:-3])
+    (folder / "text.npz").write_text("no archive")
+    np.savez("small.npz", X=X[:, :4, :4])
+    os.mkfifo("pipe")
+    os.mkfifo("pipe.npz")
+    before = sorted(folder.iterdir())
+    said = run(*arguments, code=1)
+    assert said.stdout == ""
+    (line,) = said.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert complaint in line
+    assert sorted(folder.iterdir()) == before
+
+
+def test_debug_shows_where(folder):
+    result = CliRunner().invoke(app, ["fit", "bare.npz", "--debug"])
+    assert isinstance(result.exception, ValueError)
+
+
+def test_an_old_file_survives_a_fit_that_fails_and_a_full_disk(folder, monkeypatch):
+    run("fit", "train.npz", "-o", "m.safetensors")
+    before = (folder / "m.safetensors").read_bytes()
+    run("fit", "train.npz", "-o", "m.safetensors", "-p", "tol=-1", code=1)
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    said = run("fit", "train.npz", "-o", "m.safetensors", code=1).stderr
+    assert said.endswith("m.safetensors: No space left on device\n")
+    assert (folder / "m.safetensors").read_bytes() == before
+    assert not list(folder.glob(".*"))
+
+
+def command(*arguments, **options):
+    return subprocess.Popen([sys.executable, "-m", "spdsl.cli", *arguments], text=True, **options)
+
+
+@pytest.mark.parametrize("request_to_end", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_with_130_and_writes_nothing(folder, request_to_end):
+    X, y = labelled(300, 40)
+    np.savez("large.npz", X=X, y=y)
+    # it would take hours, unless it is told to end
+    slow = "import spdsl.commands.learning as c, sys; r = c.read_labelled\n" + (
+        "def read(*a):\n    print('reading', file=sys.stderr, flush=True)\n    return r(*a)\n"
+        "c.read_labelled = read\nfrom spdsl.cli import main; main()"
+    )
+    arguments = ["fit", "large.npz", "-p", "max_iter=1000000", "-p", "tol=0", "-p", "metric=aim"]
+    process = subprocess.Popen([sys.executable, "-c", slow, *arguments], text=True, stderr=subprocess.PIPE)
+    assert process.stderr.readline() == "reading\n"
+    time.sleep(0.5)
+    process.send_signal(request_to_end)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.strip() == "interrupted"
+    assert not (folder / "model.safetensors").exists()
+
+
+def test_a_pipe_that_closes_early_is_no_error(folder):
+    with command("methods", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
