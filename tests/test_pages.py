@@ -54,7 +54,16 @@ def test_the_example_draws_its_figure(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "script", ["soak.py", "kill_fits.py", "iteration.py", "pymanopt_peer.py", "coding.py", "paper_algorithm.py", "fuzz_models.py"]
+    "script",
+    [
+        "soak.py",
+        "kill_fits.py",
+        "iteration.py",
+        "pymanopt_peer.py",
+        "coding.py",
+        "paper_algorithm.py",
+        "fuzz_models.py",
+    ],
 )
 def test_benchmarks_run_at_a_tiny_size(script):
     command = [sys.executable, str(ROOT / "benchmarks" / script), "--tiny"]
