@@ -181,11 +181,21 @@ def test_equal_models_are_equal_files(classifier, tmp_path):
 # ------------------------------------------------------------------------------------------------ what is not saved
 
 
-def test_a_callback_is_left_out(tmp_path):
-    model = SPDSL(2, max_iter=2, callback=lambda row, W: None).fit(X, Y)
-    assert there_and_back(model, tmp_path).callback is None
+def test_callback_and_checkpoint_are_left_out(tmp_path):
+    model = SPDSL(2, max_iter=2, callback=lambda row, W: None, checkpoint=tmp_path / "fit").fit(X, Y)
+    read = there_and_back(model, tmp_path)
+    assert read.callback is read.checkpoint is None
     header, _ = container.read(tmp_path / "model.safetensors")
-    assert header["left_out"] == ["SPDSL.callback"]
+    assert sorted(header["left_out"]) == ["SPDSL.callback", "SPDSL.checkpoint"]
+
+
+def test_a_model_of_matrices_that_are_not_in_memory(tmp_path):
+    np.save(tmp_path / "X.npy", X[TRAIN])
+    model = SPDSL(2, max_iter=2).fit(tmp_path / "X.npy", Y[TRAIN])
+    assert_same(model, there_and_back(model, tmp_path))
+    factors = spdsl.FactoredSPD(np.random.default_rng(0).standard_normal((18, 6, 9)), 0.1)
+    model = SPDSL(2, max_iter=2, classifier="svm").fit(factors, Y[TRAIN])
+    np.testing.assert_array_equal(there_and_back(model, tmp_path).predict(factors), model.predict(factors))
 
 
 def test_a_generator_is_left_out_and_said_to_be(tmp_path):
@@ -345,11 +355,13 @@ def test_an_attribute_that_is_no_data_is_an_error(name, tmp_path):
         spdsl.load(path)
 
 
+UNFIT = {"estimator": "SPDSL", "params": {"checkpoint": "/somewhere"}, "fitted": {}}
 EDITS = {
     "a parameter it does not have": (lambda h, a: h["model"]["params"].update(shell="ls"), "no parameter 'shell'"),
     "no labels": (lambda h, a: h["model"]["fitted"].pop("classes_"), "lacks classes_"),
     "an array too many": (lambda h, a: a.update(more=np.ones(2)), "nothing uses its array 'more'"),
     "an array too few": (lambda h, a: a.pop("SPDNearestNeighbor._labels"), "missing"),
+    "a checkpoint": (lambda h, a: h.update(model=UNFIT), "names a checkpoint, which is never saved"),
     "no model": (lambda h, a: h.pop("model"), "makes no sense"),
     "a list": (lambda h, a: h.update(model=[h["model"]]), "no estimator"),
     "no such metric": (lambda h, a: h["model"]["fitted"].update(_metric={"metric": "none"}), "makes no sense"),

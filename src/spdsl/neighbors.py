@@ -91,7 +91,8 @@ class SPDEstimator(BaseEstimator):
 
         Notes
         -----
-        Needs safetensors: `pip install 'spdsl[models]'`. Not saved: `callback`, and a `random_state` that is no integer.
+        Needs safetensors: `pip install 'spdsl[models]'`. Not saved: `callback`, `checkpoint`, and a
+        `random_state` that is no integer.
         """
         save(self, path)
 

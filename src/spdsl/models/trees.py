@@ -35,6 +35,7 @@ from spdsl.models.errors import ModelFileError
 from spdsl.models.parts import PARTS, Part, get_part, part_of
 
 KINDS = "biuf"  # of arrays: booleans, integers, floats
+NOT_SAVED = ("callback", "checkpoint")  # code, and a place on somebody's disk: no part of what was learned
 LABEL_BYTES = 1 << 26  # a file may not ask for more memory than this by naming a wide type for a few labels
 _ODD_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -124,7 +125,7 @@ class Encoder:
         kept = {}
         signature = inspect.signature(type(value)).parameters
         for name, item in params.items():
-            if name in ("callback", "checkpoint") and item is not None:
+            if name in NOT_SAVED and item is not None:
                 self.left_out.append(f"{at}.{name}")
                 item = None
             elif name == "random_state" and not isinstance(item, int | np.integer | None):
@@ -248,6 +249,8 @@ class Decoder:
         for name in params:
             if name not in known:
                 raise ModelFileError(f"{part.name} has no parameter {name[:80]!r} in the version that is installed")
+            if name in NOT_SAVED and params[name] is not None:
+                raise ModelFileError(f"it names a {name}, which is never saved")
         value = cls(**params)  # constructors of estimators only store
         for name, item in node["fitted"].items():
             _check_name(name, cls)
