@@ -58,6 +58,7 @@ def test_the_example_draws_its_figure(tmp_path):
     [
         "soak.py",
         "kill_fits.py",
+        "kill_runs.py",
         "determinism.py",
         "iteration.py",
         "pymanopt_peer.py",
