@@ -8,9 +8,10 @@ import pytest
 
 import plain
 from spdsl import graphs
-from spdsl.graphs import survey_pairs
+from spdsl.graphs import survey_pairs, upper_blocks
 from spdsl.metrics import METRICS
 from spdsl.objectives import CenteredAlignment
+from spdsl.search.nearest import lowest, summarise
 from spdsl.solver import Problem
 from spdsl.stacks import MemoryStack
 
@@ -125,3 +126,66 @@ def test_graph_value_and_derivative_never_hold_n_by_n_numbers(monkeypatch, name,
     assert np.isfinite(value)
     assert np.isfinite(g).all()
     assert peak < 8 * count * count / 2
+
+
+def recall(found, expected):
+    """Share of the expected pairs that were found."""
+    keys = [set((g.i * g.n_samples + g.j).tolist()) for g in (found, expected)]
+    return len(keys[0] & keys[1]) / len(keys[1])
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_approximate_neighbours_are_exact_where_classes_are_small(n_classes, rng, spd):
+    labels = np.arange(60) % n_classes
+    X = spd(rng, 60, 4)
+    exact, approximate = (survey_pairs(X, labels, METRICS["lem"], 3, 4, approximate=choice) for choice in (False, True))
+    np.testing.assert_array_equal(approximate.graph.i, exact.graph.i)
+    np.testing.assert_array_equal(approximate.graph.j, exact.graph.j)
+    np.testing.assert_array_equal(approximate.graph.same, exact.graph.same)
+    np.testing.assert_allclose(approximate.mean_distance, exact.mean_distance, rtol=0.02)
+
+
+def test_approximate_neighbours_of_an_index_are_nearly_all_found(monkeypatch, rng, spd):
+    pytest.importorskip("faiss")
+    monkeypatch.setattr("spdsl.search.approximate.FEW", 10)
+    labels = np.sort(rng.integers(3, size=3000))
+    X = spd(rng, 3000, 3) * (1 + labels[:, None, None])
+    exact, approximate = (
+        survey_pairs(X, labels, METRICS["lem"], 5, 5, approximate=choice).graph for choice in (False, True)
+    )
+    assert recall(approximate, exact) > 0.9
+    assert np.array_equal(approximate.same, labels[approximate.i] == labels[approximate.j])
+    assert (approximate.i < approximate.j).all()
+
+
+def test_approximate_neighbours_need_vectors(rng, spd):
+    with pytest.raises(ValueError, match="search='approximate' needs a metric that is a distance of vectors, 'lem'"):
+        survey_pairs(spd(rng, N, 2), LABELS, METRICS["aim"], 1, 1, approximate=True)
+
+
+def test_a_block_reduced_elsewhere_tells_the_same(rng, spd):
+    X, labels = spd(rng, 23, 3), np.arange(23) % 3
+
+    class Elsewhere:
+        def block_summaries(self, metric, labels, capacities):
+            for rows, columns, d2 in upper_blocks(X, metric):
+                parts = [labels[rows]] if rows == columns else [labels[rows], labels[columns]]
+                yield summarise(rows, columns, d2, np.concatenate(parts), capacities)
+
+    expected = survey_pairs(X, labels, METRICS["stein"], 2, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spdsl.graphs.BLOCK_PAIRS", 36)
+        found = survey_pairs(Elsewhere(), labels, METRICS["stein"], 2, 3)
+    np.testing.assert_array_equal(found.graph.i, expected.graph.i)
+    np.testing.assert_array_equal(found.graph.j, expected.graph.j)
+    np.testing.assert_allclose(found.mean_distance, expected.mean_distance, rtol=1e-12)
+
+
+def test_the_lowest_are_those_of_a_stable_sort(rng):
+    d2 = rng.integers(6, size=(200, 17)).astype(float)
+    d2[rng.random(d2.shape) < 0.3] = np.inf
+    order = np.argsort(d2, axis=1, kind="stable")
+    for count in (1, 4, 17, 30):
+        index, values = lowest(d2, count)
+        np.testing.assert_array_equal(index, order[:, :count])
+        np.testing.assert_array_equal(values, np.take_along_axis(d2, order[:, :count], axis=1))

@@ -13,6 +13,7 @@ FLOORS = [
     {"arrays"},
     {"validation", "progress", "writing"},
     {"metrics"},
+    {"search"},
     {"graphs"},
     {"objectives"},
     {"stacks"},

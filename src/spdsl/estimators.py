@@ -40,6 +40,9 @@ class SPDSL(LearnedReduction):
         Nearest neighbours of the same class and of the others that count for each sample (v_w, v_b). "auto" takes all
         pairs, fewer where classes are tiny or the data large (`spdsl.graphs.automatic_counts`). `n_within=None` is the
         size of the smallest class, the paper's choice.
+    search : {"exact", "approximate"}
+        How those neighbours are found. "approximate" searches the vectors of a flat metric ("lem", "euclid", ...) with
+        faiss, for some ten thousand samples and more (docs/scale.md).
     centering : {"graph", "pairs"}
         "graph" centres the whole similarity matrix, absent pairs counted as zero, as printed in Eq. 9; "pairs" centres
         over the selected pairs alone.
@@ -101,6 +104,7 @@ class SPDSL(LearnedReduction):
         metric: str | Metric = "lem",
         n_within: Count | Literal["auto"] | None = "auto",
         n_between: Count | Literal["auto"] = "auto",
+        search: Literal["exact", "approximate"] = "exact",
         centering: Literal["graph", "pairs"] = "graph",
         beta: float | Literal["reduced", "original"] = "reduced",
         beta_scale: float = 1.0,
@@ -123,6 +127,7 @@ class SPDSL(LearnedReduction):
         self.metric = metric
         self.n_within = n_within
         self.n_between = n_between
+        self.search = search
         self.centering = centering
         self.beta = beta
         self.beta_scale = beta_scale
@@ -198,6 +203,7 @@ class SPDML(LearnedReduction):
         metric: str | Metric = "aim",
         n_within: Count | Literal["auto"] | None = None,
         n_between: Count | Literal["auto"] = 5,
+        search: Literal["exact", "approximate"] = "exact",
         manifold: str = "grassmann",
         init: str | Array = "pca",
         max_iter: int = 100,
@@ -217,6 +223,7 @@ class SPDML(LearnedReduction):
         self.metric = metric
         self.n_within = n_within
         self.n_between = n_between
+        self.search = search
         self.manifold = manifold
         self.init = init
         self.max_iter = max_iter

@@ -11,12 +11,14 @@ import numpy as np
 
 from spdsl import arrays
 from spdsl.arrays import Array
-from spdsl.metrics import Metric
+from spdsl.metrics import METRICS, FlatMetric, Metric
+from spdsl.search import Nearest, approximate_nearest, block_total, offer_block
 
 Count = int | Literal["all"]
 BLOCK_PAIRS = 1 << 18  # distances held at once while the graph is built
 FEW = 5  # samples per class; below, far pairs outweigh the rest and the nearest quarter of them generalises better
 MANY_PAIRS = {True: 1 << 21, False: 1 << 14}  # for metrics with and without a flat embedding: all pairs up to here
+MEASURED = 1 << 16  # random pairs that tell the mean distance to a few parts in a thousand
 NEAREST = 10  # neighbours of either kind where all pairs would be too many
 
 
@@ -63,17 +65,26 @@ def automatic_counts(labels: np.ndarray, flat: bool) -> tuple[Count, Count]:
 
 
 def survey_pairs(
-    X: Any, labels: np.ndarray, metric: Metric, n_within: Count, n_between: Count, *, measure: bool = True
+    X: Any,
+    labels: np.ndarray,
+    metric: Metric,
+    n_within: Count,
+    n_between: Count,
+    *,
+    measure: bool = True,
+    approximate: bool = False,
 ) -> PairSurvey:
     """Build the pair graph of `X` (N, n, n) and the mean distance over all pairs, in one blockwise pass.
 
     Parameters
     ----------
-    X : (N, n, n) stack of SPD matrices, or samples with a method `sqdist_blocks`
+    X : (N, n, n) stack of SPD matrices, or `spdsl.samples.Samples`
     labels : (N,) integer class labels
     metric : the metric of the original space
     n_within, n_between : neighbours of the same and of other classes per sample (v_w, v_b), or "all"
     measure : whether the mean distance is wanted; without it the full graph needs no distance at all
+    approximate : search neighbours by an index of vectors, which a few of them escape; the mean distance is then that of
+        `MEASURED` random pairs
 
     Each pair of blocks is computed once. Beside the factored stack, memory holds one block of distances and the
     neighbours found so far. Ties go to the lower index.
@@ -82,51 +93,60 @@ def survey_pairs(
     if N < 2:
         raise ValueError("a graph of pairs needs at least 2 matrices, got 1")
     sizes = np.bincount(labels)[labels]
-    within = _Nearest(N, _capacity("n_within", n_within, sizes - 1))
-    between = _Nearest(N, _capacity("n_between", n_between, N - sizes))
-    total = 0.0
-    needed = measure or within.capacity is not None or between.capacity is not None
-    for rows, columns, d2 in _distance_blocks(X, metric) if needed else ():
-        same = labels[rows][:, None] == labels[columns][None, :]
-        upper = np.arange(columns.start, columns.stop)[None, :] > np.arange(rows.start, rows.stop)[:, None]
-        total += float(np.sqrt(d2[upper]).sum())
-        diagonal = rows == columns
-        if diagonal:  # both triangles at once, so that candidates come in the order of their indices
-            d2, upper = np.where(upper, d2, d2.T), upper | upper.T
-        for nearest, allowed in ((within, same), (between, ~same)):
-            offered = np.where(allowed & upper, d2, np.inf)
-            nearest.offer(rows, columns, offered)
-            if not diagonal:
-                nearest.offer(columns, rows, offered.T)
+    capacities = _capacity("n_within", n_within, sizes - 1), _capacity("n_between", n_between, N - sizes)
+    searched = any(capacity is not None for capacity in capacities)
+    if approximate and (searched or measure):
+        Z = _vectors(X, metric)
+        within, between = approximate_nearest(Z, labels, capacities)
+        mean = _sampled_mean(Z) if measure else None
+    else:
+        within, between = (Nearest(N, capacity) for capacity in capacities)
+        total = _offer_all(X, labels, metric, within, between, measure) if measure or searched else 0.0
+        mean = total / (N * (N - 1) / 2) if measure else None
     i_w, j_w = _select(labels, within, same_class=True)
     i_b, j_b = _select(labels, between, same_class=False)
     i, j = np.concatenate([i_w, i_b]), np.concatenate([j_w, j_b])
     same = np.concatenate([np.ones(len(i_w), bool), np.zeros(len(i_b), bool)])
     order = np.lexsort((j, i))
-    graph = PairGraph(N, i[order], j[order], same[order])
-    return PairSurvey(graph, total / (N * (N - 1) / 2) if measure else None)
+    return PairSurvey(PairGraph(N, i[order], j[order], same[order]), mean)
 
 
-class _Nearest:
-    """The nearest candidates seen so far of every sample; `capacity` None means that all are wanted and none is kept."""
+def _offer_all(X: Any, labels: np.ndarray, metric: Metric, within: Nearest, between: Nearest, measure: bool) -> float:
+    """Offer all distances to the lists; returns their sum, or zero where it is not wanted."""
+    total = 0.0
+    if hasattr(X, "block_summaries"):  # blocks that are reduced where they are
+        for summary in X.block_summaries(metric, labels, (within.capacity, between.capacity)):
+            total += summary.total
+            for nearest, offers in ((within, summary.within), (between, summary.between)):
+                for offer in offers:
+                    nearest.merge(*offer)
+        return total
+    for rows, columns, d2 in _distance_blocks(X, metric):
+        if measure:
+            total += block_total(rows, columns, d2)
+        offer_block(within, between, rows, columns, d2, labels[rows][:, None] == labels[columns])
+    return total
 
-    def __init__(self, n_samples: int, capacity: int | None) -> None:
-        self.capacity = capacity
-        kept = capacity or 0
-        self.d2 = np.full((n_samples, kept), np.inf)
-        self.index = np.full((n_samples, kept), -1)
 
-    def offer(self, rows: slice, columns: slice, d2: np.ndarray) -> None:
-        """Merge candidates `columns` at squared distances `d2` into the lists of `rows`; infinity marks no candidate."""
-        if not self.capacity:
-            return
-        candidates = np.broadcast_to(np.arange(columns.start, columns.stop), d2.shape)
-        merged = np.concatenate([self.d2[rows], d2], axis=1)
-        index = np.concatenate([self.index[rows], candidates], axis=1)
-        # blocks arrive in the order of their indices, so a stable sort sends ties to the lower index
-        best = np.argsort(merged, axis=1, kind="stable")[:, : self.capacity]
-        self.d2[rows] = np.take_along_axis(merged, best, axis=1)
-        self.index[rows] = np.take_along_axis(index, best, axis=1)
+def _vectors(X: Any, metric: Metric) -> np.ndarray:
+    """Vectors (N, d) whose Euclidean distance is that of the metric."""
+    if not isinstance(metric, FlatMetric):
+        names = ", ".join(repr(name) for name, known in METRICS.items() if isinstance(known, FlatMetric))
+        raise ValueError(
+            f"search='approximate' needs a metric that is a distance of vectors, {names}; {metric.name!r} is none"
+        )
+    if hasattr(X, "vectors"):
+        return np.asarray(X.vectors(metric))
+    return arrays.to_numpy(metric.compact(arrays.double(X))[0])
+
+
+def _sampled_mean(Z: np.ndarray) -> float:
+    """Mean distance of random pairs of different rows, the same ones every time."""
+    rng = np.random.default_rng(0)
+    i = rng.integers(len(Z), size=MEASURED)
+    j = (i + 1 + rng.integers(len(Z) - 1, size=MEASURED)) % len(Z)
+    parts = np.array_split(np.arange(MEASURED), 64)
+    return float(np.mean(np.concatenate([np.linalg.norm(Z[i[s]] - Z[j[s]], axis=1) for s in parts])))
 
 
 def _capacity(name: str, count: Count, available: np.ndarray) -> int | None:
@@ -144,7 +164,7 @@ def _capacity(name: str, count: Count, available: np.ndarray) -> int | None:
     return None if count >= available.max() else int(count)
 
 
-def _select(labels: np.ndarray, nearest: _Nearest, *, same_class: bool) -> tuple[np.ndarray, np.ndarray]:
+def _select(labels: np.ndarray, nearest: Nearest, *, same_class: bool) -> tuple[np.ndarray, np.ndarray]:
     """Selected pairs i < j: those where one is among the other's nearest (OR-symmetrised)."""
     N = len(labels)
     if nearest.capacity is None:

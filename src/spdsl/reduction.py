@@ -43,6 +43,7 @@ NOT_THE_FIT = {
     "verbose",
 }
 PRECISIONS = ("double", "mixed")
+SEARCHES = ("exact", "approximate")
 MIN_RANK = 1e-6  # smallest singular value of a start relative to the largest: its square must stay above rounding
 
 
@@ -57,6 +58,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
     manifold: str
     n_within: Count | Literal["auto"] | None
     n_between: Count | Literal["auto"]
+    search: str
     init: str | Array
     max_iter: int
     tol: float
@@ -147,6 +149,11 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         m = self._n_components(samples.shape[-1])
         return at_work(samples, type(self).__name__, m, self.device)
 
+    def _approximate(self) -> bool:
+        if not isinstance(self.search, str) or self.search not in SEARCHES:
+            raise ValueError(f"search must be 'exact' or 'approximate', got {self.search!r}")
+        return self.search == "approximate"
+
     def _check_y(self, y: Any, n_matrices: int) -> tuple[np.ndarray, np.ndarray]:
         classes, labels = check_labels(y, n_matrices)
         if len(classes) < 2:
@@ -160,6 +167,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
     def _check_parameters(self, n_matrices: int) -> None:
         """Complain about parameters before any long work."""
         self._search_space()
+        self._approximate()
         check_count("max_iter", self.max_iter, low=0)
         check_number("tol", self.tol, low=0.0)
         check_neighbors(self.n_neighbors, n_matrices)
@@ -190,7 +198,9 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         if not X.first_copies().any():
             raise ValueError("all training matrices are equal: there is no distance to learn from; bring others")
         within, between = self._counts(labels, metric)
-        survey = survey_pairs(X, labels, metric, within, between, measure=self._wants_mean_distance())
+        survey = survey_pairs(
+            X, labels, metric, within, between, measure=self._wants_mean_distance(), approximate=self._approximate()
+        )
         graph, stack = survey.graph, X.stack(start.shape[1])
         i, j = arrays.like(graph.i, X.model), arrays.like(graph.j, X.model)
 

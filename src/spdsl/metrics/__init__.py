@@ -5,9 +5,9 @@ from __future__ import annotations
 from spdsl.metrics.base import Metric, Pullback
 from spdsl.metrics.coupled import AffineInvariant, BuresWasserstein, Jeffreys, Stein
 from spdsl.metrics.factors import NotPositiveDefiniteError
-from spdsl.metrics.flat import Cholesky, Euclidean, LogCholesky, LogEuclidean, PowerEuclidean
+from spdsl.metrics.flat import Cholesky, Euclidean, FlatMetric, LogCholesky, LogEuclidean, PowerEuclidean
 
-__all__ = ["METRICS", "Metric", "NotPositiveDefiniteError", "Pullback", "get_metric"]
+__all__ = ["METRICS", "FlatMetric", "Metric", "NotPositiveDefiniteError", "Pullback", "get_metric"]
 
 METRICS: dict[str, Metric] = {
     metric.name: metric

@@ -40,6 +40,9 @@ class Samples(Protocol):
     def sqdist_blocks(self, metric: Metric) -> Iterator[DistanceBlock]:
         """Squared distances between the samples, block by block, columns at or behind rows."""
 
+    def vectors(self, metric: Metric) -> np.ndarray:
+        """Vectors (N, d), float32, whose Euclidean distance is that of a flat metric."""
+
     def stack(self, m: int) -> Stack:
         """The samples as the solver sees them, through W (n, m)."""
 

@@ -12,7 +12,7 @@ from spdsl.arrays import Array
 from spdsl.metrics import Metric
 from spdsl.samples.base import DistanceBlock
 from spdsl.samples.copies import copies_by_digest, row_digests
-from spdsl.samples.memory import MemorySamples, unit_sum
+from spdsl.samples.memory import MemorySamples, single_vectors, unit_sum
 from spdsl.samples.sources import ChosenSource, Source, stream
 from spdsl.samples.spool import Spool
 from spdsl.stacks import RereadStack, Stack, StreamedStack
@@ -82,6 +82,9 @@ class DiskSamples:
             for _, block in self.blocks():
                 spool.append(tuple(arrays.to_numpy(part) for part in metric.compact(arrays.double(block))))
             yield from spool.sqdist_blocks(metric)
+
+    def vectors(self, metric: Metric) -> np.ndarray:
+        return np.concatenate([single_vectors(metric, block) for _, block in self.blocks()])
 
     def stack(self, m: int) -> Stack:
         N, n, _ = self.shape

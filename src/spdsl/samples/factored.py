@@ -163,6 +163,9 @@ class FactoredSPD:
             for columns in blocks[a:]:
                 yield rows, columns, spectra_sqdist(metric, spectra[rows], spectra[columns])
 
+    def vectors(self, metric: Metric) -> np.ndarray:
+        raise ValueError("search='approximate' needs formed matrices; factored ones have exact neighbours only")
+
     def sqdist(self, other: FactoredSPD, metric: Metric) -> np.ndarray:
         """Squared distances (a, b) between the matrices, exact, without forming them."""
         return spectra_sqdist(metric, self.spectra(), other.spectra())

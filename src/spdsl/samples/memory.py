@@ -46,6 +46,11 @@ class MemorySamples:
     def sqdist_blocks(self, metric: Metric) -> Iterator[DistanceBlock]:
         return upper_blocks(self.X, metric)
 
+    def vectors(self, metric: Metric) -> np.ndarray:
+        n = self.shape[1]
+        parts = arrays.map_blocks(lambda s: single_vectors(metric, self.X[s]), self.shape[0], 8 * n * n, on=self.X)
+        return np.concatenate(list(parts))
+
     def stack(self, m: int) -> Stack:
         return MemoryStack(self.X)
 
@@ -54,6 +59,11 @@ class MemorySamples:
 
     def release(self) -> None:
         """Nothing was taken."""
+
+
+def single_vectors(metric: Metric, X: Array) -> np.ndarray:
+    """Vectors of a flat metric in float32, which is all that a search needs."""
+    return arrays.to_numpy(metric.compact(arrays.double(X))[0]).astype(np.float32)
 
 
 def unit_sum(X: Array) -> Array:

@@ -52,7 +52,7 @@ class Spool:
                 error.errno,
                 f"no room for a temporary file of {size:.2g} GB in {tempfile.gettempdir()}, which the pairs of nearest "
                 f"samples need: set TMPDIR to a folder with room, use n_within='all' and n_between='all', or "
-                f"neighbors='approximate'",
+                f"search='approximate'",
             ) from error
         self._written += len(rows)
 
