@@ -507,6 +507,21 @@ def test_parts_of_another_version_are_warned_of(tmp_path):
         spdsl.load(path)
 
 
+@pytest.mark.parametrize("name", ["MDM", "TS+LDA"])
+def test_attributes_that_pyriemann_has_renamed_are_found(name, tmp_path):
+    path = tmp_path / "model.safetensors"
+    model = spdsl.METHODS[name].factory().fit(X[TRAIN], Y[TRAIN])
+    model.save(path)
+
+    def older(header, arrays):
+        inner = header["model"]["fitted"]["model_" if name == "MDM" else "tangent_"]["fitted"]
+        for attribute in [key for key in inner if "metric_" in key]:
+            inner[attribute[1:] if attribute[0] == "_" else f"_{attribute}"] = inner.pop(attribute)
+
+    reseal(path, older)
+    np.testing.assert_array_equal(spdsl.load(path).predict(X), model.predict(X))
+
+
 def test_the_page_on_models_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[1] / "docs" / "models.md").read_text()

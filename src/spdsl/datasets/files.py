@@ -11,7 +11,6 @@ from pathlib import Path
 
 from spdsl.features.images import IMAGE_SUFFIXES, frame_files, natural_key, readable_kind
 from spdsl.features.recipes import Recipe
-from spdsl.writing import written_whole as written_whole  # callers may still look for it here
 
 INDEX = "spdsl-index.json"  # names a folder as one of our caches
 REPORT = ".report.csv"  # follows the name of an .npz file in that of its report

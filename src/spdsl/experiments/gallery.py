@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from spdsl.datasets.files import written_whole
 from spdsl.experiments import figures
 from spdsl.experiments.drawing import inline, styled, to_png, to_svg
 from spdsl.experiments.results import Results
 from spdsl.experiments.studies import LEARNED, PLAIN, Fit, Studies, SweepPoint, View
 from spdsl.experiments.tables import make_table
+from spdsl.writing import written_whole
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from spdsl.datasets.files import written_whole
 from spdsl.experiments.gallery import Plate, draw_plates, save_plates
 from spdsl.experiments.results import Results
 from spdsl.experiments.significance import TEST
 from spdsl.experiments.studies import Studies
 from spdsl.experiments.summary import summarise
 from spdsl.experiments.tables import REFERENCE, SECTIONS, TableRow, make_table
+from spdsl.writing import written_whole
 
 REPORT = "report.html"
 STUDIES = "figures.json"

@@ -28,6 +28,8 @@ class Part:
         Fitted attributes without which it cannot be used.
     check : callable, optional
         What is wrong with an object, or None; for classes that could do harm with what an edited file gives them.
+    renamed : tuple of pairs
+        Two names that different versions give to the same attribute; a file has either, an object gets both.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Part:
     attribute: str
     needed: tuple[str, ...]
     check: Callable[[Any], str | None] | None = None
+    renamed: tuple[tuple[str, str], ...] = ()
 
     @property
     def package(self) -> str:
@@ -125,6 +128,12 @@ def _machine_fault(machine: Any) -> str | None:
 _LINEAR = ("classes_", "coef_", "intercept_")
 _MACHINE = ("classes_", "support_", "support_vectors_", "_n_support", "_dual_coef_", "_intercept_", "_probA", "_probB")
 
+_RENAMED = (
+    ("metric_mean", "_metric_mean"),
+    ("metric_map", "_metric_map"),
+    ("metric_dist", "_metric_dist"),
+)  # pyRiemann
+
 for _module, _attribute, _needed, _check in (
     ("sklearn.pipeline", "Pipeline", (), _pipeline_fault),
     ("sklearn.preprocessing", "StandardScaler", ("n_features_in_",), None),
@@ -140,4 +149,4 @@ for _module, _attribute, _needed, _check in (
     ("pyriemann.classification", "MDM", ("classes_", "covmeans_"), None),
 ):
     _name = f"{_module}.{_attribute}"
-    PARTS[_name] = Part(_name, _module, _attribute, _needed, _check)
+    PARTS[_name] = Part(_name, _module, _attribute, _needed, _check, _RENAMED if _module[:9] == "pyriemann" else ())

@@ -255,6 +255,10 @@ class Decoder:
         for name, item in node["fitted"].items():
             _check_name(name, cls)
             vars(value)[name] = self.decode(item)
+        for pair in part.renamed:
+            for name, other in (pair, pair[::-1]):
+                if other in vars(value) and not hasattr(value, name):
+                    vars(value)[name] = vars(value)[other]
         # scikit-learn's own sign; without it an estimator refuses to be used
         _check_whole(part, value, any(name.endswith("_") for name in node["fitted"]))
         return value
