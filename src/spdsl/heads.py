@@ -23,6 +23,7 @@ from spdsl.neighbors import SPDEstimator, sqdist_within
 from spdsl.validation import check_labels, check_number
 
 HEADS = ("nn", "svm", "lda", "logistic")
+EQUAL = 1e-14  # below this fraction of the vectors their spread is rounding
 PENALTY = 300.0  # inverse strength of the logistic head, for vectors of mean square length one
 
 
@@ -198,7 +199,9 @@ class LogVectorClassifier(ClassifierMixin, SPDEstimator):
         """Fit to matrices and labels that need no check."""
         V = arrays.to_numpy(log_vectors(X))
         self.mean_ = V.mean(axis=0)
-        self.scale_ = float(np.sqrt(np.mean(np.sum((V - self.mean_) ** 2, axis=1)))) or 1.0
+        self.scale_ = float(np.sqrt(np.mean(np.sum((V - self.mean_) ** 2, axis=1))))
+        if not self.scale_ > EQUAL * float(np.abs(V).max()):
+            raise ValueError("all training matrices are equal: there is nothing to tell classes apart by; bring others")
         self.classifier_ = self._classifier(*V.shape).fit((V - self.mean_) / self.scale_, y)
         self.classes_ = self.classifier_.classes_
         return self

@@ -18,6 +18,7 @@ from spdsl.metrics import get_metric
 X, Y = labelled(12)
 SAME = np.repeat(X[:1], 6, axis=0)
 ALMOST = SAME * (1 + 1e-15 * np.arange(6))[:, None, None]
+LARGE = np.array([2.3e99, 1.7e100, 1.8e100])[:, None, None]
 TURN = np.arange(6) % 2
 SIGNAL = np.random.default_rng(0).standard_normal((2, 3, 20))
 
@@ -26,6 +27,8 @@ REFUSED = {
     "head of distances": (lambda: LogVectorClassifier("svm").fit(X, Y), "works on distances"),
     "one class": (lambda: LogVectorClassifier().fit(X, np.zeros(12)), "at least 2 classes"),
     "singletons": (lambda: LogVectorClassifier().fit(X, np.arange(12)), "one sample"),
+    "equal vectors": (lambda: LogVectorClassifier().fit(SAME, TURN), "equal"),
+    "exponentials": (lambda: spdsl.LEML(eta=10.0).fit(LARGE, [0, 1, 2]).transform(LARGE), "mean trace"),
     "C of zero": (lambda: KernelSVC(C=0).fit(X, Y), "C must be"),
     "equal matrices": (lambda: KernelSVC().fit(SAME, TURN), "equal"),
     "unknown tangent metric": (lambda: spdsl.TangentSpaceClassifier(metric="nope").fit(X, Y), "nope"),

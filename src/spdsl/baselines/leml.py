@@ -22,6 +22,9 @@ from spdsl.validation import check_count
 
 
 @savable("classes_", "components_", "_root", "_train", "_labels")
+LARGEST = 700.0  # exponentials of larger numbers overflow
+
+
 class LEML(TransformerMixin, SPDClassifier):
     """Log-Euclidean metric learning: `d_Q(X_i, X_j) = tr(Q (T_i - T_j)^2)`, `T = log X`, Q symmetric positive definite.
 
@@ -179,6 +182,11 @@ class LEML(TransformerMixin, SPDClassifier):
         check_is_fitted(self)
         (T,) = self._prepare(self._checked_numpy(X))
         w, V = np.linalg.eigh(self.components_.T @ T @ self.components_)
+        if not np.abs(w).max() < LARGEST:
+            raise ValueError(
+                f"the reduced logarithms reach {np.abs(w).max():.3g}, whose exponential is no number: multiply X so that its "
+                f"mean trace is 1, and fit again"
+            )
         return (V * np.exp(w)[:, None, :]) @ V.mT
 
 
