@@ -20,11 +20,10 @@ from spdsl.metrics import get_metric
 from spdsl.models import savable
 from spdsl.validation import check_count
 
-
-@savable("classes_", "components_", "_root", "_train", "_labels")
 LARGEST = 700.0  # exponentials of larger numbers overflow
 
 
+@savable("classes_", "components_", "_root", "_train", "_labels")
 class LEML(TransformerMixin, SPDClassifier):
     """Log-Euclidean metric learning: `d_Q(X_i, X_j) = tr(Q (T_i - T_j)^2)`, `T = log X`, Q symmetric positive definite.
 
