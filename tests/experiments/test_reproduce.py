@@ -23,6 +23,7 @@ from spdsl.commands import reproduce as command
 from spdsl.commands.errors import in_words, plain_errors
 from spdsl.experiments import cells
 from spdsl.experiments.outputs import OUTPUTS, read_results
+from spdsl.experiments.protocols import load_experiment
 from spdsl.experiments.store import NAME
 from spdsl.features.errors import FeatureError
 
@@ -132,7 +133,7 @@ def test_a_pipe_gets_plain_text_and_a_stream_of_ascii_is_no_reason_to_fail():
 
 def test_a_dask_cluster_is_used_through_its_address(monkeypatch):
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as one:
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as one:
         far = ("--data", "mine.npz", "--quick", *SOME, "-o", "far", "--cluster", one.scheduler_address)
         result = spdsl(*far)
     assert result.exit_code == 0, result.output
@@ -295,6 +296,13 @@ def test_errors_in_words():
     out.mkdir()
     (out / NAME).touch()
     assert "finished work is kept: try again with fewer --jobs" in in_words(TerminatedWorkerError("code"), out)
+
+    class KilledWorker(Exception):
+        pass
+
+    assert in_words(KilledWorker("x"), out) == (
+        "the Dask cluster was lost (x); finished work is kept: run again when it is back"
+    )
     assert in_words(ValueError("a\nb   c")) == "a b c"
     assert in_words(ZeroDivisionError("float")) == "ZeroDivisionError: float (--debug shows where)"
     assert in_words(PermissionError(13, "Permission denied", "x.npz")) == "x.npz: Permission denied"
@@ -305,3 +313,21 @@ def test_an_interruption_before_anything_is_kept_promises_nothing(capsys):
         raise KeyboardInterrupt
     assert caught.value.exit_code == 130
     assert capsys.readouterr().err.strip() == "interrupted"
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text()
+
+
+def test_the_commands_of_the_page_exist():
+    lines = re.findall(r"^spdsl reproduce(.*)$", PAGE, flags=re.MULTILINE)
+    assert len(lines) >= 7
+    for line in lines:
+        arguments = line.split("#")[0].split()
+        result = spdsl(*arguments, "--help")
+        assert result.exit_code == 0, (line, result.output)
+
+
+def test_the_python_of_the_page_makes_a_file_that_runs():
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    exec(compile(block, "reproduce.md", "exec"), {})
+    assert [len(part) for part in load_experiment(data="mine.npz").splits] == [2, 2, 2]

@@ -323,7 +323,7 @@ def test_a_dask_cluster_finds_the_same(tmp_path):
     distributed = pytest.importorskip("distributed")
     experiment = make_experiment()
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
     ) as cluster:
         far = run(experiment, Store(tmp_path / "far"), SOME, tuning="first", cluster=cluster.scheduler_address)
     near = run(experiment, Store(tmp_path / "near"), SOME, tuning="first")

@@ -78,6 +78,8 @@ def in_words(error: Exception, kept: Path | None = None) -> str:
     safe = "finished work is kept: " if kept and _anything_in(kept) else ""
     if type(error).__name__ in ("TerminatedWorkerError", "BrokenProcessPool"):
         return f"a worker process died, most likely for want of memory; {safe}try again with fewer --jobs"
+    if type(error).__name__ in ("FutureCancelledError", "CancelledError", "KilledWorker"):
+        return f"the Dask cluster was lost ({' '.join(str(error).split())}); {safe}run again when it is back"
     if isinstance(error, ConnectionError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 import warnings
@@ -152,5 +153,11 @@ def _client(address: str) -> Iterator[Any]:
             f"no Dask scheduler answers at {address!r} ({error or type(error).__name__}); "
             "start one with `dask scheduler`, or check the address"
         ) from error
-    with client:
-        yield client
+    log = logging.getLogger("distributed.client")
+    before = log.level
+    log.setLevel(logging.CRITICAL)  # whether the scheduler goes away is in the error; its traceback helps nobody
+    try:
+        with client:
+            yield client
+    finally:
+        log.setLevel(before)
