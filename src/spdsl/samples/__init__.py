@@ -1,4 +1,4 @@
-"""Where the samples of a learner may be: in memory, on disk, or known by factors. `as_samples` tells which."""
+"""Where the samples of a learner may be: in memory, on disk, known by factors, or on a cluster. `as_samples` tells which."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from spdsl.samples.base import Samples
+from spdsl.samples.cluster import ClusterError, ClusterSamples, current_client
 from spdsl.samples.copies import first_copies
 from spdsl.samples.disk import DiskSamples
 from spdsl.samples.factored import FactoredSPD
@@ -17,17 +18,30 @@ from spdsl.samples.memory import MemorySamples
 from spdsl.samples.sources import DatasetSource, FileSource, JoinedSource, Source
 from spdsl.stacks import enough_memory
 
-__all__ = ["DiskSamples", "FactoredSPD", "MemorySamples", "Samples", "as_samples", "at_work", "first_copies"]
+__all__ = [
+    "ClusterError",
+    "ClusterSamples",
+    "DiskSamples",
+    "FactoredSPD",
+    "MemorySamples",
+    "Samples",
+    "as_samples",
+    "at_work",
+    "first_copies",
+]
 
 
 def as_samples(X: Any, precision: str = "double") -> Samples:
     """What `fit`, `transform` and `predict` make of X.
 
     Memory maps opened for reading, HDF5 and Zarr arrays, the path of an `.npy` file and a list of such paths are read in
-    blocks; everything else is an array in memory. `precision="mixed"` computes products in float32.
+    blocks. A Dask array, and a list of paths where there is a `dask.distributed` client, stay on the cluster. Everything
+    else is an array in memory. `precision="mixed"` computes products in float32.
     """
-    if isinstance(X, MemorySamples | DiskSamples | FactoredSPD):
+    if isinstance(X, MemorySamples | DiskSamples | FactoredSPD | ClusterSamples):
         return X
+    if _is_dask(X) or (_are_paths(X) and current_client() is not None):
+        return ClusterSamples(X, precision=precision)
     source = _source(X)
     return MemorySamples(X, precision) if source is None else DiskSamples(source, precision)
 
@@ -49,7 +63,7 @@ def _source(X: Any) -> Source | None:
     """The source of what is on disk, or None."""
     if _is_path(X):
         return FileSource.npy(X)
-    if isinstance(X, list | tuple) and X and all(map(_is_path, X)):
+    if _are_paths(X):
         return JoinedSource([FileSource.npy(path) for path in X])
     if isinstance(X, np.memmap) and X.ndim == 3 and X.shape[1] == X.shape[2] and X.size:
         return FileSource.mapped(X)
@@ -57,6 +71,14 @@ def _source(X: Any) -> Source | None:
     if kind in ("h5py", "zarr") and getattr(X, "ndim", 0) == 3 and np.dtype(X.dtype).kind in "fiu":
         return DatasetSource(X)
     return None
+
+
+def _are_paths(X: Any) -> bool:
+    return isinstance(X, list | tuple) and len(X) > 0 and all(map(_is_path, X))
+
+
+def _is_dask(X: Any) -> bool:
+    return type(X).__module__.startswith("dask.array")
 
 
 def _is_path(X: Any) -> bool:

@@ -54,10 +54,11 @@ class DiskSamples:
         single = self.precision == "mixed"
         return arrays.to_device(block.astype(np.float32 if single else np.float64, copy=False), self.device)
 
-    def check(self, name: str = "X") -> None:
+    def check(self, name: str = "X", first: int = 0) -> None:
+        """As for all samples; messages count from `first`, for a part of a larger stack."""
         digests: list[bytes] = []
         for where, block in stream(self.source):
-            checked = check_part(block, where.start, name=name)
+            checked = check_part(block, first + where.start, name=name)
             digests += row_digests(checked)
         self._digests = digests
 

@@ -1,0 +1,273 @@
+"""Samples on a cluster: the same fit as in memory, also when a worker dies, and clear errors when the cluster does."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from samples import labelled
+from spdsl import SPDML, SPDSL
+from spdsl.graphs import survey_pairs
+from spdsl.metrics import METRICS
+from spdsl.samples import ClusterError, ClusterSamples, DiskSamples, as_samples, shards
+
+distributed = pytest.importorskip("distributed")
+da = pytest.importorskip("dask.array")
+
+N, n = 42, 6
+X, Y = labelled(N, n)
+FIT = {"n_within": 3, "n_between": 4, "beta": "original", "max_iter": 12, "tol": 0.0}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the event loops and sockets of a cluster that comes and goes
+        yield
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp://"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def files(tmp_path):
+    parts = np.split(X, [9, 20, 33])
+    for k, part in enumerate(parts):
+        np.save(tmp_path / f"part{k}.npy", part)
+    return [str(tmp_path / f"part{k}.npy") for k in range(len(parts))]
+
+
+def kept_on_workers(client):
+    return sum(client.run(lambda: len(shards._kept)).values())
+
+
+def same_fit(model, expected):
+    assert_allclose([r["value"] for r in model.history_], [r["value"] for r in expected.history_], rtol=1e-9)
+    assert_allclose(model.components_, expected.components_, rtol=0, atol=1e-9)
+    assert_array_equal(model.graph_.i, expected.graph_.i)
+    assert_allclose(model.beta_, expected.beta_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("place", ["files", "array", "files read in every pass"])
+def test_a_fit_on_a_cluster_equals_the_fit_in_memory(place, client, files):
+    data = da.from_array(X, chunks=(11, 3, 6)) if place == "array" else files
+    if place == "files read in every pass":
+        data = ClusterSamples(files, client, in_memory=False)
+    expected = SPDSL(3, **FIT).fit(X, Y)
+    model = SPDSL(3, **FIT).fit(data, Y)
+    same_fit(model, expected)
+    assert model.n_passes_ == expected.n_passes_
+    assert_allclose(model.transform(data), expected.transform(X), atol=1e-10)
+    assert_array_equal(model.predict(data), expected.predict(X))
+    assert kept_on_workers(client) == 0
+
+
+@pytest.mark.parametrize("manifold", ["psd", "grassmann"])
+def test_other_manifolds_and_metrics(manifold, client, files):
+    options = {"n_within": 3, "n_between": 4, "manifold": manifold, "metric": "stein", "max_iter": 8, "tol": 0.0}
+    model, expected = (SPDML(3, **options).fit(data, Y) for data in (files, X))
+    assert_allclose(model.cost_, expected.cost_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["lem", "aim"])
+def test_the_graph_of_shards_equals_that_in_memory(metric, client, files, monkeypatch):
+    expected = survey_pairs(X, Y, METRICS[metric], 2, 3)
+    found = survey_pairs(as_samples(files), Y, METRICS[metric], 2, 3)
+    assert_array_equal(found.graph.i, expected.graph.i)
+    assert_array_equal(found.graph.j, expected.graph.j)
+    assert_allclose(found.mean_distance, expected.mean_distance, rtol=1e-12)
+
+
+def test_approximate_neighbours_of_shards(client, files):
+    pytest.importorskip("faiss")
+    model = SPDSL(3, n_within=3, n_between=4, search="approximate", max_iter=2, tol=0.0)
+    assert_array_equal(model.fit(files, Y).graph_.i, model.fit(X, Y).graph_.i)
+
+
+def test_without_a_client_a_list_of_files_is_read_here(files):
+    assert isinstance(as_samples(files), DiskSamples) == (distributed.client._get_global_client() is None)
+
+
+# ---------------------------------------------------------------------- what a worker does
+
+
+def test_orders_are_followed_from_whatever_a_worker_has_kept():
+    rng = np.random.default_rng(0)
+    W, H, S = rng.standard_normal((n, 3)), rng.standard_normal((n, 3)), X[:, :3, :3]
+    right = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    V = 2.0 * (W + 0.3 * H) @ right
+    moves = (shards.Step(1, 0.3, right), 2.0)
+    order = shards.Order("fit", 0, 1, W)
+    later = shards.Order("fit", 0, 3, V, moves)
+    expected = 2 * np.sum(X @ V @ S, axis=0)
+
+    def gradient():
+        return shards.gradient(X, later, "double", shards.pack(S))
+
+    shards.start(X, order, "double")
+    first, second = shards.look(X, order, "double", 1, H)
+    assert_allclose(shards.unpack(first, 3), W.T @ X @ H + H.T @ X @ W, atol=1e-12)
+    assert_allclose(shards.unpack(second, 3), H.T @ X @ H, atol=1e-12)
+    assert_allclose(gradient(), expected, atol=1e-10)  # moved on
+    assert_allclose(gradient(), expected, atol=1e-10)  # run once more
+    shards.forget("fit")
+    assert_allclose(gradient(), expected, atol=1e-10)  # nothing kept
+    shards.start(X, order, "double")
+    shards.look(X, order, "double", 2, W)
+    assert_allclose(gradient(), expected, atol=1e-10)  # the look at H happened elsewhere
+    shards.forget("fit")
+    assert not shards._kept
+
+
+def kill_one_worker(client):
+    """SIGKILL, as the kernel does to a process that takes too much memory."""
+    pids = client.run(os.getpid)
+    os.kill(next(iter(pids.values())), signal.SIGKILL)
+
+
+def test_a_fit_survives_the_death_of_a_worker(client, files):
+    expected = SPDSL(3, **FIT).fit(X, Y)
+    killed = []
+
+    def callback(row, W):
+        if row["iteration"] == 4:
+            kill_one_worker(client)
+            killed.append(row["iteration"])
+
+    model = SPDSL(3, **FIT, callback=callback).fit(files, Y)
+    assert killed == [4]
+    same_fit(model, expected)
+    client.wait_for_workers(2, timeout=30)
+
+
+# ---------------------------------------------------------------------- what goes wrong
+
+
+def test_a_bad_matrix_in_a_shard_is_named_by_its_index_among_all(client, tmp_path):
+    bad = X.copy()
+    bad[30, 0, 0] = -1
+    bad[40] = np.nan
+    paths = []
+    for k, part in enumerate(np.split(bad, [15, 28, 36])):
+        np.save(tmp_path / f"{k}.npy", part)
+        paths.append(tmp_path / f"{k}.npy")
+    for data in (paths, ClusterSamples(paths, in_memory=False), da.from_array(bad, chunks=(9, -1, -1))):
+        with pytest.raises(ValueError, match=r"X\[30\] is not positive definite: smallest eigenvalue"):
+            SPDSL(3).fit(data, Y)
+    assert kept_on_workers(client) == 0
+
+
+def test_shards_of_different_sizes_are_an_error(client, files, tmp_path):
+    np.save(tmp_path / "small.npy", X[:, :5, :5])
+    with pytest.raises(ValueError, match=r"small\.npy holds 5 x 5 matrices and .*part0\.npy 6 x 6"):
+        SPDSL(3).fit([*files, tmp_path / "small.npy"], Y)
+
+
+def test_a_file_that_is_not_there_is_an_error(client, files):
+    os.remove(files[2])
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*part2\.npy"):
+        SPDSL(3).fit(files, Y)
+
+
+def test_a_file_that_shrinks_during_a_fit_is_an_error_and_workers_are_freed(client, files):
+    def callback(row, W):
+        if row["iteration"] == 2:
+            os.truncate(files[1], 1000)
+
+    model = SPDSL(3, callback=callback)
+    with pytest.raises(OSError, match=r"part1\.npy was changed or replaced"):
+        model.fit(ClusterSamples(files, in_memory=False), Y)
+    assert not hasattr(model, "components_")
+    assert kept_on_workers(client) == 0
+
+
+def test_an_error_of_the_callback_frees_the_workers(client, files):
+    def callback(row, W):
+        if row["iteration"] == 2:
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        SPDSL(3, callback=callback).fit(files, Y)
+    assert kept_on_workers(client) == 0
+
+
+def test_a_device_is_an_error(client, files):
+    with pytest.raises(ValueError, match="device='cpu': data on a cluster is computed with on its workers"):
+        SPDSL(3, device="cpu").fit(files, Y)
+
+
+def test_data_without_lineage_that_is_lost_is_an_error(client):
+    lost = client.submit(lambda: X, key="gone")
+    samples = ClusterSamples(da.from_array(X, chunks=(21, -1, -1)))
+    samples._shards[0] = lost
+    client.cancel(lost)
+    with pytest.raises(ClusterError, match="has lost data that it cannot compute again"):
+        samples.check()
+
+
+ALONE = """
+import logging, os, signal, sys, warnings
+import numpy as np
+warnings.simplefilter("ignore")
+logging.disable(logging.CRITICAL)
+import dask
+from distributed import Client
+from spdsl import SPDSL
+from spdsl.samples import ClusterError
+
+dask.config.set({"distributed.comm.timeouts.connect": "2s"})
+
+def callback(row, W):
+    if row["iteration"] == 2:
+        os.kill(scheduler, signal.SIGKILL)
+
+if __name__ == "__main__":
+    import subprocess
+    process = subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard",
+                                "--scheduler-file", sys.argv[2]], stderr=subprocess.DEVNULL)
+    worker = subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", sys.argv[2],
+                               "--no-dashboard", "--no-nanny", "--nthreads", "1"], stderr=subprocess.DEVNULL)
+    scheduler = process.pid
+    y = np.arange(42) % 3
+    try:
+        client = Client(scheduler_file=sys.argv[2], timeout=60)
+        client.wait_for_workers(1, timeout=60)
+        SPDSL(3, callback=callback).fit(sys.argv[1].split(","), y)
+    except ClusterError as error:
+        print("ClusterError:", error, flush=True)
+    finally:
+        for child in (process, worker):
+            child.kill()
+            child.wait()
+        os._exit(0)
+"""
+
+
+def test_a_scheduler_that_goes_away_is_an_error(files, tmp_path):
+    command = [sys.executable, "-c", ALONE, ",".join(files), str(tmp_path / "scheduler.json")]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert "ClusterError: the cluster went away" in out.stdout, out.stderr
+
+
+def test_a_dask_array_without_a_client_is_an_error():
+    gc.collect()
+    if distributed.client._get_global_client() is not None:
+        pytest.skip("the client of the other tests is still there")
+    with pytest.raises(
+        ValueError, match=r"needs a dask\.distributed client: start one, e\.g\. Client\(LocalCluster\(\)\)"
+    ):
+        SPDSL(3).fit(da.from_array(X), Y)
