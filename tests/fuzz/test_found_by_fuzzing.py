@@ -18,9 +18,16 @@ from spdsl.metrics import get_metric
 X, Y = labelled(12)
 SAME = np.repeat(X[:1], 6, axis=0)
 ALMOST = SAME * (1 + 1e-15 * np.arange(6))[:, None, None]
-LARGE = np.array([2.3e99, 1.7e100, 1.8e100])[:, None, None]
 TURN = np.arange(6) % 2
 SIGNAL = np.random.default_rng(0).standard_normal((2, 3, 20))
+
+
+def stretched():
+    """A learned metric that stretches logarithms by ten."""
+    model = spdsl.LEML(random_state=0).fit(X, Y)
+    model.components_ = 10 * model.components_
+    return model
+
 
 REFUSED = {
     "no classifier": (lambda: LogVectorClassifier(None).fit(X, Y), "classifier must be"),
@@ -28,7 +35,7 @@ REFUSED = {
     "one class": (lambda: LogVectorClassifier().fit(X, np.zeros(12)), "at least 2 classes"),
     "singletons": (lambda: LogVectorClassifier().fit(X, np.arange(12)), "one sample"),
     "equal vectors": (lambda: LogVectorClassifier().fit(SAME, TURN), "equal"),
-    "exponentials": (lambda: spdsl.LEML(eta=10.0).fit(LARGE, [0, 1, 2]).transform(LARGE), "mean trace"),
+    "exponentials": (lambda: stretched().transform(1e100 * X), "mean trace"),
     "C of zero": (lambda: KernelSVC(C=0).fit(X, Y), "C must be"),
     "equal matrices": (lambda: KernelSVC().fit(SAME, TURN), "equal"),
     "unknown tangent metric": (lambda: spdsl.TangentSpaceClassifier(metric="nope").fit(X, Y), "nope"),
