@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -111,7 +112,7 @@ class _Run:
             "test": _digest(split[1]),
             "method": method.name,
             "estimator": type(model).__name__,
-            "params": {name: repr(value) for name, value in sorted(model.get_params(deep=False).items())},
+            "params": _not_default(model),
             "seed": SEED,
         }
         if given is None:
@@ -280,6 +281,16 @@ class _Desk:
 def _keyed(options: Mapping[str, Any], key: str, *job: Any) -> tuple[str, Cell]:
     """A cell under its key."""
     return key, run_cell(*job, **options)
+
+
+def _not_default(model: Any) -> dict[str, str]:
+    """Parameters that are not the default: a version that adds a parameter then still knows the cells of the one before.
+
+    One that changes a default raises RESULT_VERSION.
+    """
+    usual = {name: parameter.default for name, parameter in inspect.signature(type(model)).parameters.items()}
+    params = sorted(model.get_params(deep=False).items())
+    return {name: repr(value) for name, value in params if repr(value) != repr(usual[name])}
 
 
 def _digest(indices: np.ndarray) -> str:
