@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spdsl.experiments import studies as module
+from spdsl.experiments import study_runner as module
 from spdsl.experiments.protocols import load_experiment
 from spdsl.experiments.runner import run_experiment
 from spdsl.experiments.store import Store
-from spdsl.experiments.studies import Studies, run_studies
+from spdsl.experiments.studies import Studies
+from spdsl.experiments.study_runner import run_studies
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,22 @@ def test_nothing_is_found_twice(run, small, monkeypatch):
     monkeypatch.setattr(module, "_do", None)
     store = Store(folder)
     assert run_studies(small, store, results, n_jobs=1, verbose=False).to_json() == studies.to_json()
+
+
+def test_two_runs_find_the_same_numbers_one_after_the_other(run, small, monkeypatch):
+    folder, results, studies = run
+    first, second = Store(folder), Store(folder)
+    claim = first.claim(module._Plan(small, results).key)
+    waits = []
+
+    def sleep(_):
+        waits.append(len(waits))
+        if len(waits) == 3:
+            first.release(claim)
+
+    monkeypatch.setattr(module.time, "sleep", sleep)
+    assert run_studies(small, second, results, n_jobs=1, verbose=False).to_json() == studies.to_json()
+    assert waits == [0, 1, 2]
 
 
 def test_other_parameters_are_another_study(run, small):

@@ -20,7 +20,7 @@ from spdsl.experiments.report import check_tools, write_report
 from spdsl.experiments.results import Results
 from spdsl.experiments.runner import run_experiment
 from spdsl.experiments.store import Store, open_early
-from spdsl.experiments.studies import run_studies
+from spdsl.experiments.study_runner import run_studies
 from spdsl.experiments.tables import notes, to_rich
 
 QUICK_DRAWS = 2
