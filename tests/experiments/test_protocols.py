@@ -189,7 +189,7 @@ LOPSIDED[3, 0, 1] += 1
         ({"y": y + 0.5}, "mine.npz: Unknown label type: continuous"),
         ({"y": np.where(y, y, np.nan)}, r"mine.npz: y\[0\] is nan"),
         ({"y": np.where(np.arange(30), y, 9)}, "class '9' has a single sample"),
-        ({"y": y.astype(object)}, "Object arrays cannot be loaded"),
+        ({"y": y.astype(object)}, "it holds Python objects"),
         ({"X": X[:, :, :5]}, "no stack of square matrices; the file holds"),
         ({"X": X[:0], "y": y[:0]}, "no matrices"),
         ({"X": np.ones((30, 1, 1))}, "1 x 1 cannot be reduced"),
