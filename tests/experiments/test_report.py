@@ -173,6 +173,11 @@ def test_one_draw_has_no_deviation_and_no_test(tmp_path):
     assert "±" not in text
 
 
+def test_iterations_are_told_by_number(tmp_path):
+    results = make_results(settings={"iterations": {"LEML": 20, "SPDSL-LEM": 50, "SPDML-AIM": 50}})
+    assert "at most 20 in LEML; at most 50 in SPDSL-LEM, SPDML-AIM" in page_of(results, tmp_path)
+
+
 def test_parameters_are_shown_where_something_was_tuned(tmp_path):
     results = make_results()
     assert ">Parameters<" not in page_of(results, tmp_path)
@@ -296,7 +301,7 @@ def test_places_in_words():
     assert [_ordinal(k) for k in (2, 3, 4, 11, 12, 13, 21, 22)] == [
         "second",
         "third",
-        "4th",
+        "fourth",
         "11th",
         "12th",
         "13th",

@@ -185,13 +185,11 @@ def _facts(results: Results) -> list[tuple[str, str]]:
 def _settings(results: Results) -> list[tuple[str, str]]:
     """The protocol in lines; what belongs to single methods stands in the table of parameters."""
     lines = [(name, _words(value)) for name, value in results.settings.items() if name not in ("grids", "iterations")]
-    iterations = results.settings.get("iterations") or {}
-    if iterations:
-        alike = len(set(iterations.values())) == 1
-        text = (
-            f"at most {next(iter(iterations.values()))} in every method that iterates" if alike else _words(iterations)
-        )
-        lines.append(("iterations", text))
+    by_count: dict[int, list[str]] = {}
+    for method, count in (results.settings.get("iterations") or {}).items():
+        by_count.setdefault(count, []).append(method)
+    if by_count:
+        lines.append(("iterations", "; ".join(f"at most {n} in {', '.join(names)}" for n, names in by_count.items())))
     return lines
 
 

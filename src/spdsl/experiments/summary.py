@@ -37,8 +37,8 @@ def _winner(results: Results, good: list[TableRow], ours: TableRow | None) -> st
     first, rest = good[0], good[1:]
     over = f"Over {results.n_draws} draws" if results.n_draws > 1 else "In one draw"
     if not rest:
-        return f"{over}, {first.method} recognises {first.mean:.1f} % of the test samples."
-    begin = f"{over}, {first.method} is the best of {len(good)} methods: it recognises {first.mean:.1f} % of the test samples"
+        return f"{over}, {first.method} recognises {first.mean:.2f} % of the test samples."
+    begin = f"{over}, {first.method} is the best of {len(good)} methods: it recognises {first.mean:.2f} % of the test samples"
     if ours is None:
         return f"{begin}, {first.mean - rest[0].mean:.1f} points more than the next, {rest[0].method}."  # type: ignore[operator]
     if ours is first:
@@ -48,7 +48,7 @@ def _winner(results: Results, good: list[TableRow], ours: TableRow | None) -> st
     if place == 1:
         return f"{begin}, as does {REFERENCE}."
     behind = -(first.difference or 0.0)
-    return f"{begin}. {REFERENCE} comes {_ordinal(place)} with {ours.mean:.1f} %, {behind:.1f} points behind ({_p(first.p)})."
+    return f"{begin}. {REFERENCE} comes {_ordinal(place)} with {ours.mean:.2f} %, {behind:.1f} points behind ({_p(first.p)})."
 
 
 def _published(good: list[TableRow]) -> list[str]:
@@ -72,6 +72,7 @@ def _p(p: float | None) -> str:
 
 
 def _ordinal(k: int) -> str:
-    if k in (2, 3):
-        return {2: "second", 3: "third"}[k]
+    words = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+    if k <= len(words):
+        return words[k - 1]
     return f"{k}{'th' if k % 100 in (11, 12, 13) else {1: 'st', 2: 'nd', 3: 'rd'}.get(k % 10, 'th')}"
