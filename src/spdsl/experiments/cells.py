@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import signal
 import time
@@ -43,6 +44,16 @@ def unfitted(method: Method, n_components: int | None, seed: int | None) -> Any:
     own = model.get_params()
     fixed = {"n_components": n_components, "random_state": seed}
     return model.set_params(**{name: v for name, v in fixed.items() if name in own and v is not None})
+
+
+def not_default(model: Any) -> dict[str, str]:
+    """Parameters that are not the default: a version that adds a parameter then still knows the cells of the one before.
+
+    One that changes a default raises RESULT_VERSION.
+    """
+    usual = {name: parameter.default for name, parameter in inspect.signature(type(model)).parameters.items()}
+    params = sorted(model.get_params(deep=False).items())
+    return {name: repr(value) for name, value in params if repr(value) != repr(usual[name])}
 
 
 def run_cell(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from spdsl.experiments.cells import Cell, run_cell, run_jobs, unfitted
+from spdsl.experiments.cells import Cell, not_default, run_cell, run_jobs, unfitted
 from spdsl.experiments.environment import describe_environment
 from spdsl.experiments.protocols import SEED, Experiment, Tuning
 from spdsl.experiments.results import Results, cell_from_dict, cell_to_dict, plain
@@ -112,7 +111,7 @@ class _Run:
             "test": _digest(split[1]),
             "method": method.name,
             "estimator": type(model).__name__,
-            "params": _not_default(model),
+            "params": not_default(model),
             "seed": SEED,
         }
         if given is None:
@@ -281,16 +280,6 @@ class _Desk:
 def _keyed(options: Mapping[str, Any], key: str, *job: Any) -> tuple[str, Cell]:
     """A cell under its key."""
     return key, run_cell(*job, **options)
-
-
-def _not_default(model: Any) -> dict[str, str]:
-    """Parameters that are not the default: a version that adds a parameter then still knows the cells of the one before.
-
-    One that changes a default raises RESULT_VERSION.
-    """
-    usual = {name: parameter.default for name, parameter in inspect.signature(type(model)).parameters.items()}
-    params = sorted(model.get_params(deep=False).items())
-    return {name: repr(value) for name, value in params if repr(value) != repr(usual[name])}
 
 
 def _digest(indices: np.ndarray) -> str:

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from spdsl.experiments.cells import run_jobs, unfitted
+from spdsl.experiments.cells import not_default, run_jobs, unfitted
 from spdsl.experiments.protocols import SEED, Experiment
 from spdsl.experiments.results import Results
+from spdsl.experiments.runner import RESULT_VERSION
 from spdsl.experiments.splits import Split
 from spdsl.experiments.store import Store
 from spdsl.experiments.studies import (
@@ -34,7 +35,7 @@ from spdsl.methods import METHODS
 from spdsl.neighbors import SPDNearestNeighbor, pairwise_sqdist
 from spdsl.progress import Progress, Quiet
 
-STUDY_VERSION = 1  # to be raised whenever a change of the library changes what a study finds
+STUDY_VERSION = 1  # to be raised whenever a study is done otherwise; what changes a learner raises RESULT_VERSION
 METRICS = {"lem": "LEM", "aim": "AIM", "stein": "Stein"}
 BETWEEN: tuple[int | str, ...] = (*range(1, 9), 20, 100, "all")  # the paper's Fig. 6
 SWEEP_DRAWS = 3  # over which accuracies are averaged; one draw of few samples says little
@@ -145,7 +146,14 @@ class _Plan:
 
     def _job(self, words: str, find: Callable[..., dict[str, Any]], draw: int, options: dict[str, Any]) -> _Job:
         split = self.experiment.splits[draw]
-        said = {"study": find.__name__, "version": STUDY_VERSION, "data": self._data, "seed": SEED, **options}
+        learner = METHODS[f"SPDSL-{METRICS[options.get('metric', 'lem')]}"]
+        said = {
+            "study": find.__name__,
+            "version": (STUDY_VERSION, RESULT_VERSION),
+            "data": self._data,
+            "learner": not_default(unfitted(learner, options["m"], SEED)),
+            **options,
+        }
         text = json.dumps({name: repr(value) for name, value in said.items()}, sort_keys=True).encode()
         indices = b"/".join(np.asarray(part, np.int64).tobytes() for part in split)
         return _Job(hashlib.sha256(text + b"/" + indices).hexdigest()[:32], words, find, split, options)
