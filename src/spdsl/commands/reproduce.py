@@ -86,14 +86,9 @@ def reproduce(
         experiment = _load(dataset, data, draws, components, ridge, partial, jobs or os.cpu_count() or 1)
         store = Store(folder) if store is None else store
         _say(experiment, store)
+        chosen, tuning = named_methods(methods), cast(Tuning | None, tune)
         results = run_experiment(
-            experiment,
-            store,
-            named_methods(methods),
-            tuning=cast(Tuning | None, tune),
-            n_folds=folds,
-            n_jobs=jobs or -1,
-            cluster=cluster,
+            experiment, store, chosen, tuning=tuning, n_folds=folds, n_jobs=jobs or -1, cluster=cluster
         )
         written = write_outputs(results, folder)
         _show(results)
@@ -102,6 +97,11 @@ def reproduce(
             written = write_report(results, folder, studies) | written
     _write(f"\nDone in {time.perf_counter() - began:.0f} s; the methods took {results.seconds:.0f} s of work.")
     _list(written)
+    _exit_code(results)
+
+
+def _exit_code(results: Results) -> None:
+    """End with 1 where a cell failed."""
     failed = sum(bool(cell.error) for cell in results.cells)
     if failed:
         typer.echo(f"error: {failed} of {len(results.cells)} cells failed; the table says why", err=True)
