@@ -295,8 +295,9 @@ def inverse_lower(L: Array) -> Array:
     xp = namespace(L)
     if is_numpy_array(L):
         out = np.tril(np.asarray(L, dtype=np.float64))
-        for one in out.mT:  # in Fortran's order an upper triangle, inverted in place
-            scipy.linalg.lapack.dtrtri(one, 0, 0, 1)
+        with one_blas_thread:  # SciPy's BLAS would wake its threads for every small matrix
+            for one in out.mT:  # in Fortran's order an upper triangle, inverted in place
+                scipy.linalg.lapack.dtrtri(one, 0, 0, 1)
         return out
     eye = xp.eye(L.shape[-1], dtype=L.dtype, device=L.device)
     return xp.linalg.solve_triangular(L, eye, upper=False)
@@ -308,8 +309,9 @@ def half_inverse(L: Array) -> Array:
         half = inverse_lower(L)
         return half.mT @ half
     out = np.array(L, dtype=np.float64, order="C")
-    for one in out.mT:
-        scipy.linalg.lapack.dpotri(one, 0, 1)
+    with one_blas_thread:
+        for one in out.mT:
+            scipy.linalg.lapack.dpotri(one, 0, 1)
     return out * (2.0 - np.eye(L.shape[-1]))  # the lower triangle of the inverse stands for both
 
 

@@ -1,0 +1,134 @@
+"""What an iteration costs beside its floor and its peers, in one run: a table on the terminal, and a JSON file.
+
+    make bench                               # a few minutes on two cores
+    python benchmarks/bench.py --tiny        # a size for continuous integration
+    python benchmarks/bench.py --only pairwise --threads 1
+
+Contenders of one line take turns within every repeat, so that what else the machine does falls on all of them; a line gives
+the median over the repeats and, in brackets, the smallest and the largest. The process is pinned to its threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Rows = list[dict[str, Any]]
+
+
+def pin(threads: int) -> None:
+    """Hold the process to so many cores and every library to so many threads; before NumPy is imported."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(threads)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def interleaved(contenders: dict[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
+    """Seconds that every contender reports, in `repeats` rounds in which all take their turn."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(repeats):
+        for name, run in contenders.items():
+            seconds[name].append(run())
+    return seconds
+
+
+def clocked(work: Callable[[], Any]) -> Callable[[], float]:
+    """Seconds that `work` takes."""
+
+    def run() -> float:
+        began = time.perf_counter()
+        work()
+        return time.perf_counter() - began
+
+    return run
+
+
+def middle(values: list[float]) -> float:
+    values = sorted(values)
+    return (values[len(values) // 2] + values[(len(values) - 1) // 2]) / 2
+
+
+def row(
+    what: str, seconds: list[float], over: list[float] | None = None, want: str = "", **more: Any
+) -> dict[str, Any]:
+    """One line: median seconds, and the ratio to another contender, round by round."""
+    line: dict[str, Any] = {"what": what, "seconds": middle(seconds), "all": seconds, **more}
+    if over is not None:
+        ratios = [a / b for a, b in zip(seconds, over, strict=True)]
+        line |= {"ratio": middle(ratios), "low": min(ratios), "high": max(ratios), "want": want}
+    return line
+
+
+def show(title: str, rows: Rows) -> None:
+    print(f"\n{title}")
+    for line in rows:
+        seconds = line.get("seconds")
+        took = "" if seconds is None else f"{1000 * seconds:10.1f} ms" if seconds < 10 else f"{seconds:10.1f} s "
+        ratio = ""
+        if "ratio" in line:
+            ratio = f"{line['ratio']:9.2f} [{line['low']:.2f}, {line['high']:.2f}]"
+        print(
+            f"  {line['what']:58}{took:>13}{ratio:>24}  {line.get('want', '')}  {line.get('note', '')}".rstrip(),
+            flush=True,
+        )
+
+
+def versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": platform.python_version()}
+    for name in ("numpy", "scipy", "torch", "pymanopt", "pyriemann"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--threads", type=int, default=min(2, cores()))
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument(
+        "--only", nargs="*", help="sections to run: iteration peers paper pairwise lapack growth precision"
+    )
+    parser.add_argument("--json", default="build/bench.json")
+    arguments = parser.parse_args()
+    pin(arguments.threads)
+    sys.path.insert(0, str(Path(__file__).parent))
+    from sections import SECTIONS  # imports NumPy: after the threads are pinned
+
+    unknown = [name for name in arguments.only or () if name not in SECTIONS]
+    if unknown:
+        raise SystemExit(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    began = time.perf_counter()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    print(f"{arguments.threads} threads, pinned; load at the start {load:.1f}; {versions()}")
+    found: dict[str, Any] = {"threads": arguments.threads, "load": load, "versions": versions(), "sections": {}}
+    for name, (title, section) in SECTIONS.items():
+        if arguments.only and name not in arguments.only:
+            continue
+        rows = section(1 if arguments.tiny else arguments.repeats, arguments.tiny)
+        show(title, rows)
+        found["sections"][name] = rows
+    found["minutes"] = (time.perf_counter() - began) / 60
+    Path(arguments.json).parent.mkdir(parents=True, exist_ok=True)
+    Path(arguments.json).write_text(json.dumps(found, indent=1) + "\n")
+    print(f"\n{found['minutes']:.1f} minutes; written to {arguments.json}")
+
+
+if __name__ == "__main__":
+    main()
