@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-torch test-browser fuzz lint format clean
+.PHONY: demo test test-torch test-browser fuzz bench lint format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/spdsl reproduce
@@ -26,6 +26,9 @@ test-browser: $(VENV)/.browser
 
 fuzz: $(VENV)/.test
 	SPDSL_FUZZ=$(CASES) $(BIN)/python -m pytest tests/fuzz -m fuzz
+
+bench: $(VENV)/.torch
+	$(BIN)/python benchmarks/bench.py
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

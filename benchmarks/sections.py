@@ -15,59 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from bench import Rows, clocked, interleaved, row
 from iteration import make
 from paper_algorithm import paper_seconds
+from problems import full_graph, make_problem, neighbours, per_iteration
 from pymanopt_peer import autograd_cost, ours, peer
 from spdsl import SPDSL, pairwise_sqdist
-from spdsl.graphs import PairGraph
 from spdsl.manifolds import MANIFOLDS
-from spdsl.metrics import METRICS
-from spdsl.objectives import CenteredAlignment
 from spdsl.solver import Problem, minimize
-from spdsl.stacks import MemoryStack
 from spdsl.stacks.memory import bytes_needed
 
 FACES = {"N": 141, "n": 401, "m": 40}  # the size of the paper's face set
 TINY = {"N": 30, "n": 40, "m": 8}
-
-
-def neighbours(N: int, between: int, seed: int = 0) -> tuple[PairGraph, np.ndarray]:
-    """Labels with three samples a class, and a graph of all pairs within and so many drawn ones between, per sample."""
-    labels = np.arange(N) % (N // 3)
-    rng = np.random.default_rng(seed)
-    i = np.repeat(np.arange(N), between)
-    j = (i + rng.integers(1, N, len(i))) % N
-    within = np.argwhere(np.triu(labels[:, None] == labels[None, :], 1)) if N < 5000 else None
-    if within is None:  # class c holds c, c + N/3, c + 2N/3
-        first = np.arange(N - N // 3)
-        within = np.stack([first, first + N // 3], axis=1)
-        first = np.arange(N - 2 * (N // 3))
-        within = np.concatenate([within, np.stack([first, first + 2 * (N // 3)], axis=1)])
-    keys = np.unique(np.concatenate([within.min(1) * N + within.max(1), np.minimum(i, j) * N + np.maximum(i, j)]))
-    i, j = keys // N, keys % N
-    return PairGraph(N, i, j, labels[i] == labels[j]), labels
-
-
-def full_graph(N: int) -> tuple[PairGraph, np.ndarray]:
-    labels = np.arange(N) % (N // 3)
-    i, j = np.triu_indices(N, 1)
-    return PairGraph(N, i, j, labels[i] == labels[j]), labels
-
-
-def make_problem(X: Any, graph: PairGraph, labels: np.ndarray, m: int, metric: str = "lem") -> tuple[Problem, Any]:
-    """SPDSL's problem on a given graph, with its default width and a start that knows nothing."""
-    from spdsl import arrays
-
-    W = arrays.like(np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[-1], m)))[0], X)
-    stack, chosen = MemoryStack(X), METRICS[metric]
-    i, j = arrays.like(graph.i, X), arrays.like(graph.j, X)
-    d2 = arrays.to_numpy(chosen.pairs(stack.start(W), i, j)[0])
-    objective = CenteredAlignment(graph, labels, 1 / np.mean(np.sqrt(d2)) ** 2)
-    return Problem(stack, chosen, objective, i, j), W
-
-
-def per_iteration(problem: Problem, W: Any, iterations: int) -> float:
-    """Mean seconds of an iteration, line search and all."""
-    history = minimize(problem, W, MANIFOLDS["psd"], max_iter=iterations, tol=0.0, gradient_tol=0.0).history[1:]
-    return sum(line["seconds"] for line in history) / len(history)
 
 
 def iteration(repeats: int, tiny: bool) -> Rows:

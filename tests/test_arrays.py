@@ -22,14 +22,29 @@ def test_scatter_add_of_nothing_is_zero(as_array):
     assert not arrays.to_numpy(found).any()
 
 
-def test_pair_sums_add_both_ends_of_every_pair(as_array, rng):
+def test_add_pairs_adds_to_both_ends_of_every_pair(as_array, rng):
     i, j, c = rng.integers(0, 5, 40), rng.integers(0, 7, 40), rng.standard_normal(40)
     first, second = rng.standard_normal((2, 40, 2, 2))
     expected = np.ones((7, 2, 2))
     np.add.at(expected, i, c[:, None, None] * first)
     np.add.at(expected, j, c[:, None, None] * second)
     out = as_array(np.ones((7, 2, 2)))
-    arrays.add_rows(out, *arrays.pair_sums(*map(as_array, (i, j, c, first, second))))
+    arrays.add_pairs(out, *map(as_array, (i, j, c, first, second)))
+    np.testing.assert_allclose(arrays.to_numpy(out), expected, atol=1e-14)
+
+
+def test_add_pairs_of_one_derivative_for_both_ends(as_array, rng):
+    i, j, c, D = (
+        rng.integers(0, 5, 40),
+        rng.integers(0, 7, 40),
+        rng.standard_normal(40),
+        rng.standard_normal((40, 2, 2)),
+    )
+    expected = np.zeros((7, 2, 2))
+    for index in (i, j):
+        np.add.at(expected, index, c[:, None, None] * D)
+    out, both = as_array(np.zeros((7, 2, 2))), as_array(D)
+    arrays.add_pairs(out, as_array(i), as_array(j), as_array(c), both, both)
     np.testing.assert_allclose(arrays.to_numpy(out), expected, atol=1e-14)
 
 

@@ -60,6 +60,7 @@ def test_the_example_draws_its_figure(tmp_path):
         "kill_fits.py",
         "kill_runs.py",
         "determinism.py",
+        "bench.py",
         "iteration.py",
         "pymanopt_peer.py",
         "coding.py",

@@ -190,9 +190,11 @@ class _Pool:
 
     def map(self, function: Callable[[slice], Any], slices: Sequence[slice], workers: int) -> list[Any]:
         """Results in order; in the calling thread where that is one of ours, which must not wait for the others."""
-        if workers == 1 or len(slices) <= 1 or getattr(self._inside, "yes", False):
+        if len(slices) <= 1 or getattr(self._inside, "yes", False):
             return [function(s) for s in slices]
         with one_blas_thread:
+            if workers == 1:
+                return [function(s) for s in slices]
             return list(self._executor(workers).map(function, slices))
 
     def _executor(self, workers: int) -> ThreadPoolExecutor:
@@ -328,24 +330,28 @@ def scatter_add(count: int, index: Array, values: Array) -> Array:
     return out.index_add_(0, index, values)
 
 
-def pair_sums(i: Array, j: Array, c: Array, first: Array, second: Array) -> tuple[Array, Array]:
-    """Rows and values that add `c_p first_p` to row `i_p` and `c_p second_p` to row `j_p`; see `add_rows`."""
-    if is_numpy_array(c):
-        rows, position = np.unique(np.concatenate([i, j]), return_inverse=True)
-        ends, shape = np.arange(len(c) + 1), (len(c), len(rows))
-        sums = scipy.sparse.csr_array((c, position[: len(c)], ends), shape=shape).T @ first.reshape(len(c), -1)
-        sums += scipy.sparse.csr_array((c, position[len(c) :], ends), shape=shape).T @ second.reshape(len(c), -1)
-        return rows, sums.reshape(-1, *first.shape[1:])
-    weight = c[:, None, None]
-    return concat([i, j]), concat([weight * first, weight * second])
-
-
-def add_rows(out: Array, rows: Array, values: Array) -> None:
-    """Add `values[k]` to `out[rows[k]]` in place; `rows` as `pair_sums` gives them."""
-    if is_numpy_array(out):
-        out[rows] += values  # no row twice
+def add_pairs(out: Array, i: Array, j: Array, c: Array, first: Array, second: Array) -> None:
+    """Add `c_p first_p` to `out[i_p]` and `c_p second_p` to `out[j_p]` for all pairs p, in place."""
+    if not is_numpy_array(out):
+        weight = c[:, None, None]
+        weighted = weight * first
+        out.index_add_(0, i, weighted)
+        out.index_add_(0, j, weighted if second is first else weight * second)
+        return
+    N, count = len(out), len(c)
+    p, flat = np.arange(count), out.reshape(N, -1)
+    if second is first:
+        both = np.concatenate([c, c]), (np.concatenate([i, j]), np.concatenate([p, p]))
+        terms = [(scipy.sparse.csr_array(both, shape=(N, count)), first.reshape(count, -1))]
     else:
-        out.index_add_(0, rows, values)
+        ends = ((i, first), (j, second))
+        terms = [(scipy.sparse.csr_array((c, (k, p)), shape=(N, count)), D.reshape(count, -1)) for k, D in ends]
+
+    def add(s: slice) -> None:
+        for C, D in terms:
+            flat[s] += C[s] @ D
+
+    list(map_blocks(add, N, flat[:1].nbytes, on=out))
 
 
 def pair_product(i: Array, j: Array, c: Array, Z: Array) -> Array:

@@ -15,6 +15,7 @@ from spdsl.metrics.factors import (
     logdet,
     nonnegative,
     pair_blocks,
+    pair_chunks,
     positive,
     run_pair_blocks,
     spd_inverse,
@@ -124,16 +125,18 @@ class PairMetric(Metric):
 
         d2 = pair_blocks(value, i.shape[0], P.reshape(N, -1))
 
-        def pullback(c: Array) -> Array:
-            def contribution(s: slice) -> tuple[Array, Array]:
-                FA, FB = Taken(F, i[s]), Taken(F, j[s])
-                saved = kept[s.start] if keep else self.link(FA, FB)[1]
-                first, second = self.derivative(FA, FB, saved)
-                return arrays.pair_sums(i[s], j[s], c[s], first, first if second is None else second)
+        def derivatives(s: slice) -> tuple[Array, Array | None]:
+            FA, FB = Taken(F, i[s]), Taken(F, j[s])
+            return self.derivative(FA, FB, kept[s.start] if keep else self.link(FA, FB)[1])
 
+        def pullback(c: Array) -> Array:
+            rows = P.reshape(N, -1)
             S = namespace(P).zeros_like(P)
-            for rows, values in run_pair_blocks(contribution, i.shape[0], P.reshape(N, -1)):
-                arrays.add_rows(S, rows, values)
+            for s in pair_chunks(i.shape[0], rows):
+                firsts, seconds = zip(*run_pair_blocks(derivatives, s, rows), strict=True)
+                first = arrays.concat(firsts)
+                second = first if seconds[0] is None else arrays.concat(seconds)
+                arrays.add_pairs(S, i[s], j[s], c[s], first, second)
             degree = arrays.scatter_add(N, i, c) + arrays.scatter_add(N, j, c)
             own = self.own(F, degree)
             return symmetric(S if own is None else S + own)
@@ -145,7 +148,7 @@ class AffineInvariant(PairMetric):
     """Affine-invariant metric (Eq. 1): `d2 = sum log^2 eig(P_i^-1 P_j)`."""
 
     name = "aim"
-    kept = 2
+    kept = 1
     aliases = ("riemann", "affine-invariant")
     invariance = "linear"
     scale_free = True
@@ -173,20 +176,23 @@ class AffineInvariant(PairMetric):
         xp = namespace(K)
         w, U = arrays.eigh(K @ K.mT)
         wide = spread_out(w)
-        V = None
+        right: tuple[Array, ...] = ()
         if bool(wide.any()):
             U[wide], s, Vt = xp.linalg.svd(K[wide])
-            w[wide], V = positive(s * s), Vt.mT
-        log_w = xp.log(w)
+            w[wide] = positive(s * s)
+            right = wide, FB[1][wide].mT @ Vt.mT
         left = inverse.mT @ U  # L_i^-T U
-        right = left / xp.sqrt(w)[:, None, :]  # L_j^-T V, the same in exact arithmetic
-        if V is not None:
-            right[wide] = FB[1][wide].mT @ V
-        return xp.sum(log_w**2, axis=-1), (log_w, left, right)
+        log_w = xp.log(w)
+        return xp.sum(log_w**2, axis=-1), (w, log_w, left, *right)
 
     def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...]) -> tuple[Array, Array | None]:
-        log_w, left, right = saved
-        return (left * (-2 * log_w)[:, None, :]) @ left.mT, (right * (2 * log_w)[:, None, :]) @ right.mT
+        w, log_w, left, *wide = saved
+        first = (left * (-2 * log_w)[:, None, :]) @ left.mT
+        second = (left * (2 * log_w / w)[:, None, :]) @ left.mT  # left / sqrt(w) is L_j^-T V
+        if wide:  # but not to working precision where the eigenvalues spread far
+            where, right = wide
+            second[where] = (right * (2 * log_w[where])[:, None, :]) @ right.mT
+        return first, second
 
 
 class Stein(PairMetric):
@@ -201,7 +207,7 @@ class Stein(PairMetric):
 
     def factor(self, P: Array) -> tuple[Array, ...]:
         P = symmetric(P)
-        return P, over_blocks(lambda block: logdet(cholesky(block)), P)
+        return P, over_blocks(lambda block: logdet(cholesky(block, exact=True)), P)
 
     def values(self, FA: Factors, FB: Factors) -> Array:
         return self.link(FA, FB)[0]
@@ -215,7 +221,8 @@ class Stein(PairMetric):
         return arrays.half_inverse(saved[0]), None
 
     def own(self, F: tuple[Array, ...], degree: Array) -> Array | None:
-        return -over_blocks(spd_inverse, F[0]) * (degree / 2)[:, None, None]
+        inverse = over_blocks(lambda block: arrays.half_inverse(cholesky(block, exact=True)), F[0])
+        return -inverse * (degree / 2)[:, None, None]
 
 
 class BuresWasserstein(PairMetric):

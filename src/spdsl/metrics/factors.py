@@ -98,9 +98,22 @@ class Taken:
 Factors = tuple[Array, ...] | Taken
 
 
-def run_pair_blocks(function: Callable[[slice], Any], count: int, rows: Array) -> Iterator[Any]:
+def run_pair_blocks(function: Callable[[slice], Any], pairs: slice, rows: Array) -> Iterator[Any]:
     """Run `function` on slices of the pairs, sized so that the matrices of one slice stay small."""
-    return arrays.map_blocks(function, count, 8 * rows.shape[1] * 4, on=rows)
+    first = pairs.start
+    return arrays.map_blocks(
+        lambda s: function(slice(first + s.start, first + s.stop)),
+        pairs.stop - first,
+        8 * rows.shape[1] * 4,
+        on=rows,
+    )
+
+
+def pair_chunks(count: int, rows: Array) -> list[slice]:
+    """Chunks of the pairs whose derivatives are held at once: a few blocks for every thread, so that they stay in cache."""
+    workers = arrays.threads() if arrays.is_numpy(rows) else 1
+    size = max(1, workers * arrays.block_bytes(rows) // (8 * rows.shape[1]))
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def upper_pairs(count: int, s: slice, model: Array) -> tuple[Array, Array]:
@@ -115,5 +128,5 @@ def upper_pairs(count: int, s: slice, model: Array) -> tuple[Array, Array]:
 
 def pair_blocks(function: Callable[[slice], Any], count: int, rows: Array) -> Array:
     """Run `function` on slices of the pairs and join what it returns."""
-    parts = list(run_pair_blocks(function, count, rows))
+    parts = [part for chunk in pair_chunks(count, rows) for part in run_pair_blocks(function, chunk, rows)]
     return arrays.concat(parts) if parts else rows[:0, 0]
