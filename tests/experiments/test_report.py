@@ -219,11 +219,16 @@ def spdsl_report(*arguments):
 
 def test_the_command_makes_the_page_again(tmp_path):
     write_outputs(make_results(), tmp_path)
+    before = sorted(tmp_path.iterdir())
     done = spdsl_report(tmp_path, "-o", tmp_path / "sub" / "page.html")
     assert done.exit_code == 0, done.output
     assert "Report:" in done.stdout
     assert "no figures.json" in done.stderr
     assert (tmp_path / "sub" / "page.html").read_text().startswith("<!DOCTYPE html>")
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "sub"])
+    assert spdsl_report(tmp_path).exit_code == 0
+    assert (tmp_path / "report.html").read_text() == (tmp_path / "sub" / "page.html").read_text()
+    assert (tmp_path / "figures" / "methods.svg").exists()
 
 
 @pytest.mark.parametrize(

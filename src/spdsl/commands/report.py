@@ -12,7 +12,7 @@ from spdsl.experiments.outputs import read_results
 from spdsl.experiments.report import read_studies, write_report
 
 Folder = Annotated[Path, typer.Argument(help="Folder that `spdsl reproduce` wrote.")]
-Output = Annotated[Path | None, typer.Option("--out", "-o", help="The page; by default report.html in the folder.")]
+Output = Annotated[Path | None, typer.Option("--out", "-o", help="Write the page here, and nothing into the folder.")]
 
 
 def report(folder: Folder, output: Output = None, debug: Debug = False) -> None:

@@ -56,20 +56,24 @@ def write_report(
     studies : Studies, optional
         What the figures beyond the table's own are drawn from; they are left out without it.
     output : str or Path, optional
-        Where the page goes instead.
+        Where the page goes instead; nothing else is then written, and nothing into `folder`.
 
     Returns
     -------
     dict
         What was written, the page first: paths, and what is there.
     """
-    folder, page = Path(folder), Path(output) if output is not None else Path(folder) / REPORT
+    folder = Path(folder)
+    page = folder / REPORT if output is None else Path(output)
     plates = draw_plates(results, studies)
     html = render_report(results, studies, plates)
     with written_whole(page) as file:
         file.write(html.encode())
+    written = {page: "the report, to be opened in a browser"}
+    if output is not None:
+        return written
     save_plates(plates, folder / FIGURES)
-    written = {page: "the report, to be opened in a browser", folder / FIGURES: "its figures as SVG and PNG"}
+    written[folder / FIGURES] = "its figures as SVG and PNG"
     if studies is not None:
         with written_whole(folder / STUDIES) as file:
             file.write(studies.to_json().encode())
