@@ -30,6 +30,16 @@ def test_the_python_of_the_readme_runs(capsys, tmp_path, monkeypatch):
     assert "(448,20,20)" in "".join(shown)
 
 
+def test_the_python_of_the_page_on_scale_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # it writes a file
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "scale.md").read_text(), flags=re.DOTALL)
+    assert len(blocks) == 2
+    scope = {}
+    for block in blocks:
+        exec(compile(block, "docs/scale.md", "exec"), scope)
+    assert scope["model"].transform(scope["X"]).shape == (12, 10, 10)
+
+
 def test_digit_sets_are_covariances_with_mean():
     X, y = load_digit_sets(3, random_state=1)
     assert X.shape[1:] == (65, 65)
@@ -72,6 +82,13 @@ def test_benchmarks_run_at_a_tiny_size(script):
     command = [sys.executable, str(ROOT / "benchmarks" / script), "--tiny"]
     out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert len(out.stdout.splitlines()) >= 3
+
+
+def test_the_benchmarks_of_scale_run_at_a_tiny_size():
+    command = [sys.executable, str(ROOT / "benchmarks" / "scale.py"), "--tiny"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    for part in ("fit on disk", "ratio", "killed with SIGKILL", "recall", "one million"):
+        assert part in out.stdout
 
 
 def test_real_sets_become_files_that_reproduce_reads(data_folder, tmp_path):
