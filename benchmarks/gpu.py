@@ -133,13 +133,15 @@ def speeds(device: str, scale: float) -> dict[str, Any]:
         X = random_stack(count, 93, device)
         graph = neighbours(count, 9)
         problem = make_problem(X, *graph, 40, metric)
-        note(f"{metric}, {len(graph[0])} pairs, {count} x 93 x 93, m = 40 ({want})", timed(*problem, 8, device))
+        note(f"{metric}, {len(graph[0])} pairs, {count} x 93 x 93, m = 40 ({want})", timed(*problem, 20, device))
         del X, problem
     for dtype, name in ((torch.float64, "float64"), (torch.float32, "mixed")):
         X = random_stack(N, 401, device, dtype)
         note(f"bare product, {N} x 401 x 401, {name}", {"ms": bare_ms(X, 40, device)})
         problem = make_problem(X, *neighbours(N, 2), 40)
-        note(f"LEM, {N} x 401 x 401, m = 40, {name} (<= 100 ms)", timed(*problem, 10, device))
+        note(f"LEM, {N} x 401 x 401, m = 40, {name} (<= 100 ms)", timed(*problem, 20, device))
+        if name == "float64":
+            print(profile(*problem), flush=True)
         if device != "cpu":
             note("peak memory, GB", {"GB": torch.cuda.max_memory_allocated() / 1e9, "X, GB": X.nbytes / 1e9})
         del X, problem

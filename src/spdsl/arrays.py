@@ -27,6 +27,7 @@ TORCH_BLOCK_BYTES = 1 << 28  # the same for torch on the CPU, which spreads one 
 DEVICE_BLOCK_BYTES = 1 << 31  # the same on a GPU, which wants all the work at once that its memory can hold
 KEEP_BYTES = 1 << 28  # factors of pairs up to this size are kept for the derivative; beyond it they are computed again
 CHUNK_BYTES = 1 << 28  # of a stack on its way to a device
+DENSE = 512  # matrices up to which a dense product costs a device less than setting up a sparse one
 TORCH_EIGH = 32  # size up to which torch's batched eigh on CUDA is a batched kernel; beyond, one matrix after the other
 
 
@@ -287,6 +288,24 @@ def _cupy() -> ModuleType | None:
     return cupy
 
 
+def product_into(A: Array, B: Array, out: Array) -> None:
+    """Write `A @ B` to `out`."""
+    if is_numpy_array(out):
+        np.matmul(A, B, out=out)
+    else:
+        import torch
+
+        torch.matmul(A, B, out=out)
+
+
+def add_scaled(out: Array, x: Array, t: float) -> None:
+    """Add `t x` to `out` in place."""
+    if is_numpy_array(out):
+        out += t * x
+    else:
+        out.add_(x, alpha=t)
+
+
 def symmetric(A: Array) -> Array:
     """Return the symmetric part of a stack of matrices."""
     return (A + A.mT) / 2
@@ -357,17 +376,16 @@ def add_pairs(out: Array, i: Array, j: Array, c: Array, first: Array, second: Ar
 def pair_product(i: Array, j: Array, c: Array, Z: Array) -> Array:
     """Return `C Z` for the symmetric N x N matrix C that holds `c` at the pairs (i, j) and (j, i), never dense if sparse."""
     count = Z.shape[0]
-    if len(c) * 8 > count * count:
-        C = pair_matrix(i, j, c, count)
-        return C @ Z
+    if len(c) * 8 > count * count or (count <= DENSE and not is_numpy_array(Z)):
+        return pair_matrix(i, j, c, count) @ Z
     xp = namespace(Z)
     row, column, both = xp.concat([i, j]), xp.concat([j, i]), xp.concat([c, c])
     if is_numpy_array(Z):
         return scipy.sparse.csr_array((both, (row, column)), shape=(count, count)) @ Z
     import torch
 
-    C = torch.sparse_coo_tensor(xp.stack([row, column]), both, (count, count), check_invariants=False)
-    return C @ Z
+    with torch.sparse.check_sparse_tensor_invariants(False):
+        return torch.sparse_coo_tensor(xp.stack([row, column]), both, (count, count)) @ Z
 
 
 def pair_matrix(i: Array, j: Array, c: Array, count: int) -> Array:

@@ -57,9 +57,9 @@ class CenteredAlignment:
         a = xp.expm1(-self.beta * d2) if full else xp.exp(-self.beta * d2)
         diagonal = 0.0 if full else 1.0
         rows = diagonal + arrays.scatter_add(N, i, a) + arrays.scatter_add(N, j, a)
-        total = xp.sum(rows)
-        square = N * diagonal + 2 * xp.sum(a * a) - 2 / N * xp.sum(rows * rows) + total**2 / N**2
-        product = diagonal * self.trace_ + 2 * xp.sum(a * target)
+        total = rows.sum()
+        square = N * diagonal + 2 * (a @ a) - 2 / N * (rows @ rows) + total**2 / N**2
+        product = diagonal * self.trace_ + 2 * (a @ target)
         square, product, total = xp.stack([square, product, total]).tolist()  # one wait for the device
         if not square > 0:  # all similarities equal: nothing to align, and no direction to go
             return 0.0, xp.zeros_like(d2)
@@ -96,8 +96,8 @@ class PairAlignment:
         xp = namespace(d2)
         (target,) = _on_device(self._moved, d2, self.target_)
         k = xp.exp(-self.beta * d2)
-        centred = k - xp.mean(k)
-        square, product = xp.stack([xp.sum(centred * centred), xp.sum(centred * target)]).tolist()
+        centred = k - k.mean()
+        square, product = xp.stack([centred @ centred, centred @ target]).tolist()
         if square == 0:
             return 0.0, xp.zeros_like(d2)
         norm = math.sqrt(square)
@@ -121,7 +121,7 @@ class GraphEmbedding:
 
     def __call__(self, d2: Array) -> tuple[float, Array]:
         (weight,) = _on_device(self._moved, d2, self.weight_)
-        return float(namespace(d2).sum(weight * d2)), weight
+        return float(weight @ d2), weight
 
 
 def _on_device(cache: dict, model: Array, *hosts: np.ndarray) -> tuple[Array, ...]:

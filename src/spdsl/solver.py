@@ -31,13 +31,13 @@ REFRESH = 100  # iterations after which XW is computed from W again, against rou
 MAX_STRETCH = 10.0  # one step is at most this long, relative to W: a trial further out says nothing about here
 MAX_SIZE = 1e4  # of W, relative to the start: no objective with a minimum goes there, if it depends on the size at all
 SAME_VALUE = 1e-6  # relative difference of costs that another number of threads or another device can explain
-SQUARED = 1e-10  # ratio of the eigenvalues of W'W down to which they tell the condition of W
+SQUARED = 1e-3  # of MAX_CONDITION, up to which W'W tells the condition of W
 MAX_CONDITION = 1e8  # of W: beyond it W'XW loses all its digits in double precision
 
 
 def inner(A: Array, B: Array) -> float:
     """Frobenius inner product."""
-    return float(namespace(A).vecdot(A.reshape(-1), B.reshape(-1)))
+    return float(A.reshape(-1) @ B.reshape(-1))
 
 
 def hestenes_stiefel(g: Array, old_g: Array, H: Array) -> float:
@@ -297,13 +297,18 @@ class _State:
 
     @property
     def condition(self) -> float:
-        """Condition number of W."""
+        """Condition number of W: an upper bound, at most m times too large, where that is far from MAX_CONDITION."""
         xp = namespace(self.W)
-        squares = xp.linalg.eigvalsh(self.W.mT @ self.W).tolist()
-        low, high = squares[0], squares[-1]
-        if low > SQUARED * high:
-            return math.sqrt(high / low)
-        w = xp.linalg.svdvals(self.W).tolist()  # W'W has lost the digits
+        try:
+            inverse = arrays.inverse_lower(xp.linalg.cholesky((self.W.mT @ self.W)[None]))
+            bound = self.size * math.sqrt(inner(inverse, inverse))
+        except Exception as error:  # the array libraries share no class for a failed factorisation
+            if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
+                raise
+            bound = math.inf
+        if bound < SQUARED * MAX_CONDITION:
+            return bound
+        w = xp.linalg.svdvals(self.W).tolist()  # W'W may have lost the digits
         return w[0] / w[-1] if w[-1] > 0 else math.inf
 
     def refresh(self) -> None:

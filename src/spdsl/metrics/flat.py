@@ -9,6 +9,8 @@ from spdsl.arrays import Array, namespace, over_blocks, symmetric
 from spdsl.metrics.base import Metric, Pullback
 from spdsl.metrics.factors import cholesky, diagonal_matrix, gram_sqdist, pair_blocks, positive, spread_out
 
+TINY = 1e-150  # in place of zero under a quotient: the limits come out exactly, and nothing underflows
+
 
 class FlatMetric(Metric):
     """Metrics of the form `d2 = |phi(P_i) - phi(P_j)|^2` for a smooth embedding phi into a Euclidean space.
@@ -37,15 +39,14 @@ class FlatMetric(Metric):
         return gram_sqdist(FA[0] - shift, FB[0] - shift, exact_when_close=True)
 
     def pairs(self, P: Array, i: Array, j: Array) -> tuple[Array, Pullback]:
-        xp = namespace(P)
         Z, *saved = over_blocks(self.embed, P)
         shape = Z.shape
         Z = Z.reshape(shape[0], -1)
-        Z = Z - xp.mean(Z, axis=0)
+        Z = Z - Z.mean(axis=0)
         if i.shape[0] * 8 > shape[0] ** 2:
             d2 = gram_sqdist(Z, Z)[i, j]
         else:
-            d2 = pair_blocks(lambda s: xp.sum((Z[i[s]] - Z[j[s]]) ** 2, axis=-1), i.shape[0], Z)
+            d2 = pair_blocks(lambda s: ((Z[i[s]] - Z[j[s]]) ** 2).sum(axis=-1), i.shape[0], Z)
 
         def pullback(c: Array) -> Array:
             degree = arrays.scatter_add(shape[0], i, c) + arrays.scatter_add(shape[0], j, c)
@@ -110,9 +111,8 @@ class LogEuclidean(SpectralMetric):
     def divided_difference(self, low: Array, high: Array) -> Array:
         # log1p(x)/x is exact to rounding for every ratio of the eigenvalues, from equal ones to 1e16
         xp = namespace(low)
-        x = (high - low) / low
-        safe = xp.where(x == 0, xp.ones_like(x), x)
-        return xp.where(x == 0, xp.ones_like(x), xp.log1p(safe) / safe) / low
+        x = ((high - low) / low).clip(TINY)
+        return xp.log1p(x) / (x * low)
 
 
 class PowerEuclidean(SpectralMetric):
@@ -130,10 +130,8 @@ class PowerEuclidean(SpectralMetric):
 
     def divided_difference(self, low: Array, high: Array) -> Array:
         xp = namespace(low)
-        x = (high - low) / low
-        safe = xp.where(x == 0, xp.ones_like(x), x)
-        ratio = xp.expm1(self.power * xp.log1p(safe)) / (safe * self.power)
-        return xp.where(x == 0, xp.ones_like(x), ratio) * low ** (self.power - 1)
+        x = ((high - low) / low).clip(TINY)
+        return xp.expm1(self.power * xp.log1p(x)) / (x * self.power) * low ** (self.power - 1)
 
 
 class Euclidean(SymmetricMetric):

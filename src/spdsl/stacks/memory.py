@@ -86,15 +86,16 @@ class MemoryStack:
 
     def _products(self, X: Array, H: Array, right: Array, out: Array) -> list[Array]:
         """`H'X_i` of these matrices to `out`; returns `H'X_i right` in parts."""
-        xp = namespace(H)
-        n = out.shape[2]
+        _, m, n = out.shape
         left = self._cast(H.mT)
 
         def part(s: slice) -> Array:
-            xp.matmul(left, X[s], out=out[s])
+            arrays.product_into(left, X[s], out[s])
             return double(out[s]).reshape(-1, n) @ right
 
-        return list(arrays.map_blocks(part, X.shape[0], 8 * n * n, on=X))
+        # a core's cache wants small blocks of X; a device reads X as it is and bounds only what is converted
+        item = n * n if arrays.is_numpy(X) else m * n
+        return list(arrays.map_blocks(part, X.shape[0], 8 * item, on=X))
 
     def _reduced(self) -> Array:
         """P from WX as it stands."""
@@ -110,8 +111,7 @@ class MemoryStack:
             list(self._blocks(lambda s: self._advance(s, step), m * n))
 
     def _advance(self, s: slice, step: float) -> None:
-        block = self.WX[s]
-        block += step * self.HX[s]
+        arrays.add_scaled(self.WX[s], self.HX[s], step)
 
     def _blocks(self, function: Any, item: int) -> Any:
         """Run a function over blocks of the matrices, of which one takes so many numbers."""
