@@ -247,24 +247,24 @@ def over_blocks(function: Callable[..., Any], *arrays: Array) -> Any:
 
 def eigh(A: Array) -> tuple[Array, Array]:
     """Eigenvalues, ascending, and eigenvectors of a stack of symmetric matrices (a,m,m)."""
-    if _beyond_torch(A) and (cupy := _cupy()) is not None:
-        import torch
-
-        with cupy.cuda.Device(A.device.index), cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
-            w, V = cupy.linalg.eigh(cupy.from_dlpack(A.contiguous()))
-        return torch.from_dlpack(w), torch.from_dlpack(V)
-    w, V = namespace(A).linalg.eigh(A)
+    w, V = _eigen("eigh", A)
     return w, V
 
 
 def eigvalsh(A: Array) -> Array:
     """Eigenvalues, ascending, of a stack of symmetric matrices (a,m,m)."""
-    if _beyond_torch(A) and (cupy := _cupy()) is not None:
-        import torch
+    return _eigen("eigvalsh", A)
 
-        with cupy.cuda.Device(A.device.index), cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
-            return torch.from_dlpack(cupy.linalg.eigvalsh(cupy.from_dlpack(A.contiguous())))
-    return namespace(A).linalg.eigvalsh(A)
+
+def _eigen(name: str, A: Array) -> Any:
+    """The function of that name, by CuPy on the same memory where torch's would be slow."""
+    if not _beyond_torch(A) or (cupy := _cupy()) is None:
+        return getattr(namespace(A).linalg, name)(A)
+    import torch
+
+    with cupy.cuda.Device(A.device.index), cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+        found = getattr(cupy.linalg, name)(cupy.from_dlpack(A.contiguous()))
+    return tuple(map(torch.from_dlpack, found)) if name == "eigh" else torch.from_dlpack(found)
 
 
 def _beyond_torch(A: Array) -> bool:
@@ -280,7 +280,7 @@ def _cupy() -> ModuleType | None:
     except ImportError:
         warnings.warn(
             f"without CuPy, eigen-decompositions of matrices beyond {TORCH_EIGH} x {TORCH_EIGH} are about 100 times slower "
-            f"on this device; pip install cupy-cuda13x, or cupy-cuda12x, as your CUDA is",
+            f"on this device; pip install 'spdsl[cuda13]', or 'spdsl[cuda12]', as your CUDA is",
             UserWarning,
             stacklevel=2,
         )
