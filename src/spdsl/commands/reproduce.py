@@ -73,6 +73,9 @@ def reproduce(
     Without arguments on image sets of digits that come with the installation. Finished work is kept in the output folder:
     the same command again goes on where an interrupted one stopped, and two of them at once share the work.
     """
+    # an interrupted run can end before joblib has told its tracker that a semaphore is gone; the tracker's complaint, which
+    # comes from a process of its own, would be the last thing that the user reads
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker")
     began = time.perf_counter()
     name = dataset or (data.stem if data else "digits")
     folder = out or Path("spdsl-results") / name
