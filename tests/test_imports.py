@@ -18,7 +18,7 @@ FLOORS = [
     {"objectives"},
     {"stacks"},
     {"samples"},
-    {"manifolds"},
+    {"manifolds", "lines"},
     {"models"},
     {"solver", "neighbors"},
     {"heads", "checkpoints"},

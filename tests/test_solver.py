@@ -11,10 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from samples import make_spd
 from spdsl import SPDML, SPDSL, arrays, solver
 from spdsl.graphs import PairGraph, survey_pairs
+from spdsl.lines import Line, cubic
 from spdsl.manifolds import MANIFOLDS
 from spdsl.metrics import METRICS
 from spdsl.objectives import CenteredAlignment, GraphEmbedding
-from spdsl.solver import BETA_RULES, STATUSES, Problem, _cubic, minimize
+from spdsl.solver import BETA_RULES, STATUSES, Problem, minimize
 from spdsl.stacks import MemoryStack
 
 N, n, m = 18, 6, 2
@@ -165,7 +166,7 @@ def test_slope_along_the_line_is_the_derivative_of_the_value(manifold, rng):
     W = space.point(start(rng))
     H = space.project(W, rng.standard_normal((n, m)))
     P = problem.stack.start(W)
-    line = solver._Line(problem, P, *problem.stack.look(H), space.normaliser(H), 0.0, -1.0)
+    line = Line(problem.evaluate, P, *problem.stack.look(H), space.normaliser(H), 0.0, -1.0)
     for t in (0.0, 0.2, 1.0):
         h = 1e-5
         expected = (line.at(t + h).value - line.at(t - h).value) / (2 * h)
@@ -315,7 +316,7 @@ def test_plus_rules_are_never_negative(name):
     assert BETA_RULES[name](g, old, H) == 0
 
 
-def test_cubic_finds_the_minimum_of_a_cubic():
+def test_cubic_finds_the_minimum_of_acubic():
     def f(t):
         return t**3 - 4 * t**2 + t + 2
 
@@ -324,12 +325,12 @@ def test_cubic_finds_the_minimum_of_a_cubic():
 
     best = (8 + math.sqrt(64 - 12)) / 6
     for a, b in ((0.5, 3.0), (3.0, 0.5), (2.0, 2.7)):
-        assert _cubic(a, f(a), slope(a), b, f(b), slope(b)) == pytest.approx(best, rel=1e-12)
+        assert cubic(a, f(a), slope(a), b, f(b), slope(b)) == pytest.approx(best, rel=1e-12)
 
 
 def test_cubic_of_a_line_without_a_minimum_is_none():
-    assert _cubic(0.0, 0.0, -1.0, 1.0, -1.0, -1.0) is None  # a straight line
-    assert _cubic(0.0, 0.0, -1.0, 1.0, -0.5, -1.0) is None  # the slope has no root
+    assert cubic(0.0, 0.0, -1.0, 1.0, -1.0, -1.0) is None  # a straight line
+    assert cubic(0.0, 0.0, -1.0, 1.0, -0.5, -1.0) is None  # the slope has no root
 
 
 def test_history_rows_are_complete(rng):

@@ -29,8 +29,6 @@ KEEP_BYTES = 1 << 28  # factors of pairs up to this size are kept for the deriva
 CHUNK_BYTES = 1 << 28  # of a stack on its way to a device
 DENSE = 512  # matrices up to which a dense product costs a device less than setting up a sparse one
 TORCH_EIGH = 32  # size up to which torch's batched eigh on CUDA is a batched kernel; beyond, one matrix after the other
-
-
 ROUND = 16  # blocks per thread in one round; the results of a round are held at once
 
 

@@ -16,15 +16,12 @@ import numpy as np
 
 from spdsl import arrays
 from spdsl.arrays import Array, namespace
+from spdsl.lines import Evaluation, Line, inner
 from spdsl.manifolds import Manifold
-from spdsl.metrics import Metric, NotPositiveDefiniteError
+from spdsl.metrics import Metric
 from spdsl.objectives import Objective
 from spdsl.stacks import Stack
 
-ARMIJO = 1e-4  # sufficient decrease, the usual constant
-CURVATURE = 0.4  # strong Wolfe: a looser value accepts more first trials, a tighter one keeps directions conjugate
-MAX_TRIALS = 12
-GROWTH = 4.0  # a step may grow at most by this from one trial to the next
 FIRST_STEP = 0.1  # length of the very first trial, relative to W
 SAVE = 10  # iterations from one snapshot to the next
 REFRESH = 100  # iterations after which XW is computed from W again, against rounding drift
@@ -33,11 +30,6 @@ MAX_SIZE = 1e4  # of W, relative to the start: no objective with a minimum goes 
 SAME_VALUE = 1e-6  # relative difference of costs that another number of threads or another device can explain
 SQUARED = 1e-3  # of MAX_CONDITION, up to which W'W tells the condition of W
 MAX_CONDITION = 1e8  # of W: beyond it W'XW loses all its digits in double precision
-
-
-def inner(A: Array, B: Array) -> float:
-    """Frobenius inner product."""
-    return float(A.reshape(-1) @ B.reshape(-1))
 
 
 def hestenes_stiefel(g: Array, old_g: Array, H: Array) -> float:
@@ -155,21 +147,6 @@ class Problem:
         """Value and Euclidean gradient at W."""
         evaluation = self.evaluate(self.stack.start(W + 0.0))  # a copy: the caller may change W in place
         return evaluation.value, self.stack.gradient(evaluation.S)
-
-
-class Evaluation:
-    """An objective value, and `S` with `dJ = sum_i <S_i, dP_i>`, computed when first asked for."""
-
-    def __init__(self, value: float, pullback: Callable[[], Array]) -> None:
-        self.value = value
-        self._pullback = pullback
-        self._S: Array | None = None
-
-    @property
-    def S(self) -> Array:
-        if self._S is None:
-            self._S = self._pullback()
-        return self._S
 
 
 def minimize(
@@ -335,7 +312,7 @@ class _State:
                     return None
                 self.H, H, slope = None, -self.g, -inner(self.g, self.g)
             A1, A2 = self.problem.stack.look(H)
-            line = _Line(self.problem, self.P, A1, A2, self.manifold.normaliser(H), self.value, slope)
+            line = Line(self.problem.evaluate, self.P, A1, A2, self.manifold.normaliser(H), self.value, slope)
             limit = MAX_STRETCH * self.size / math.sqrt(inner(H, H))
             found = line.search(self._first_step(H, slope), limit)
             trials += line.trials
@@ -366,109 +343,6 @@ class _State:
         if self.H is None or self.step == 0.0:
             return FIRST_STEP * self.size / math.sqrt(inner(H, H))
         return self.step * min(max(self.slope / slope, 1e-3), 1e3)
-
-
-@dataclass
-class _Trial:
-    """A point on the line: its reduced matrices, value, slope, and the factor that normalises W there."""
-
-    P: Array
-    right: Array | None
-    evaluation: Evaluation
-    slope: float
-
-    @property
-    def value(self) -> float:
-        return self.evaluation.value
-
-
-class _Line:
-    """The objective along one search line."""
-
-    def __init__(
-        self, problem: Problem, P: Array, A1: Array, A2: Array, normaliser: Any, value: float, slope: float
-    ) -> None:
-        self.problem, self.P, self.A1, self.A2, self.normaliser = problem, P, A1, A2, normaliser
-        self.value, self.slope = value, slope
-        self.trials = 0
-
-    def at(self, t: float) -> _Trial | None:
-        """Value and slope at t; None where a reduced matrix is no longer positive definite to working precision."""
-        self.trials += 1
-        P = self.P + t * self.A1 + (t * t) * self.A2
-        velocity = self.A1 + (2 * t) * self.A2
-        right = None
-        if self.normaliser is not None:
-            right, rate = self.normaliser(t)
-            turn = rate.mT @ P @ right
-            velocity = right.mT @ velocity @ right + turn + turn.mT
-            P = right.mT @ P @ right
-        try:
-            evaluation = self.problem.evaluate(P)
-            if not math.isfinite(evaluation.value):
-                return None
-            slope = inner(evaluation.S, velocity)
-        except NotPositiveDefiniteError:
-            return None
-        return _Trial(P, right, evaluation, slope) if math.isfinite(slope) else None
-
-    def search(self, t: float, limit: float) -> tuple[float, _Trial] | None:
-        """Strong-Wolfe point up to `limit` by bracketing and cubic interpolation; else a point of decrease, or None."""
-        t = min(t, limit)
-        low, low_value, low_slope = 0.0, self.value, self.slope
-        best: tuple[float, _Trial] | None = None
-        high: float | None = None
-        high_value = high_slope = math.nan
-        while self.trials < MAX_TRIALS:
-            trial = self.at(t)
-            if trial is None:  # outside the domain: come back towards the good end
-                high, high_value, high_slope = t, math.nan, math.nan
-                t = low + 0.1 * (t - low)
-                continue
-            sufficient = trial.value <= self.value + ARMIJO * t * self.slope
-            if sufficient and trial.value < self.value and (best is None or trial.value < best[1].value):
-                best = t, trial
-            if not sufficient or trial.value >= low_value:
-                high, high_value, high_slope = t, trial.value, trial.slope
-            else:
-                if abs(trial.slope) <= -CURVATURE * self.slope:
-                    return t, trial
-                if trial.slope * ((high if high is not None else math.inf) - low) >= 0:
-                    high, high_value, high_slope = low, low_value, low_slope
-                low, low_value, low_slope = t, trial.value, trial.slope
-            if high is None:
-                if t >= limit:
-                    break
-                guess = _cubic(0.0, self.value, self.slope, t, trial.value, trial.slope)
-                inside = guess is not None and guess > t
-                t = min(max(guess, 1.1 * t), GROWTH * t) if inside and guess is not None else GROWTH * t
-                t = min(t, limit)
-            else:
-                t = _between(low, low_value, low_slope, high, high_value, high_slope)
-                if abs(high - low) <= 1e-12 * max(abs(low), abs(high)):
-                    break
-        return best
-
-
-def _between(a: float, fa: float, ga: float, b: float, fb: float, gb: float) -> float:
-    """Cubic minimiser inside the bracket, kept away from its ends; the middle where there is none."""
-    guess = None if math.isnan(fb) else _cubic(a, fa, ga, b, fb, gb)
-    low, high = min(a, b), max(a, b)
-    margin = 0.1 * (high - low)
-    if guess is None:
-        return (a + b) / 2
-    return min(max(guess, low + margin), high - margin)
-
-
-def _cubic(a: float, fa: float, ga: float, b: float, fb: float, gb: float) -> float | None:
-    """Minimiser of the cubic with these values and slopes at a and b."""
-    d1 = ga + gb - 3 * (fa - fb) / (a - b)
-    square = d1 * d1 - ga * gb
-    if square < 0:
-        return None
-    d2 = math.copysign(math.sqrt(square), b - a)
-    bottom = gb - ga + 2 * d2
-    return None if bottom == 0 else b - (b - a) * (gb + d2 - d1) / bottom
 
 
 def _ratio(top: float, bottom: float) -> float:
