@@ -68,6 +68,7 @@ def test_the_example_draws_its_figure(tmp_path):
     [
         "soak.py",
         "kill_fits.py",
+        "interrupt_runs.py",
         "kill_runs.py",
         "determinism.py",
         "bench.py",
