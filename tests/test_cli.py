@@ -144,7 +144,8 @@ def test_the_ridge_of_the_fit_is_used_again(folder):
 def test_a_stack_whose_arrays_are_named_is_read(folder):
     np.savez("two.npz", A=X, B=X[:5], truth=NAMES)
     said = run("fit", "two.npz", code=1).stderr
-    assert "several stacks" in said
+    assert "several stacks: name one with --x" in said
+    assert "no array named 'Z'" in run("fit", "two.npz", "--x", "Z", code=1).stderr
     run("fit", "two.npz", "--x", "A", "--y", "truth")
 
 
@@ -256,7 +257,10 @@ def test_wrong_use_ends_with_2_and_writes_nothing(arguments, folder):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["fit", "bare.npz"], "bare.npz: there are no labels in it; add an array y of 18 labels, or name one with --y"),
+        (
+            ["fit", "bare.npz"],
+            "bare.npz: there are no labels for 18 matrices in it; add an array y of as many, or",
+        ),
         (["fit", "none.npz"], "none.npz: no such file"),
         (["fit", "text.npz"], "text.npz: not a readable NumPy file"),
         (["fit", "train.npz", "-p", "max_iter=-1"], "max_iter=-1 is out of range"),

@@ -184,13 +184,13 @@ LOPSIDED[3, 0, 1] += 1
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"y": y[:-1]}, "no labels; save them beside X as an array y of 30 entries"),
+        ({"y": y[:-1]}, "has shape .29,., the stack 30 matrices"),
         ({"y": 0 * y}, "all labels are '0'; there must be two classes"),
         ({"y": y + 0.5}, "mine.npz: Unknown label type: continuous"),
         ({"y": np.where(y, y, np.nan)}, r"mine.npz: y\[0\] is nan"),
         ({"y": np.where(np.arange(30), y, 9)}, "class '9' has a single sample"),
         ({"y": y.astype(object)}, "it holds Python objects"),
-        ({"X": X[:, :, :5]}, "no stack of square matrices; the file holds"),
+        ({"X": X[:, :, :5]}, "no stack of real square matrices; the file holds"),
         ({"X": X[:0], "y": y[:0]}, "no matrices"),
         ({"X": np.ones((30, 1, 1))}, "1 x 1 cannot be reduced"),
         ({"X": NAN}, "matrix 3 holds NaN"),
@@ -230,7 +230,7 @@ def test_a_file_that_is_cut_off_or_something_else_is_refused(tmp_path, content):
 
 
 def test_more_draws_than_the_file_has_splits_are_refused(tmp_path):
-    with pytest.raises(FeatureError, match="5 draws asked for, the file has 2 splits"):
+    with pytest.raises(FeatureError, match="5 draws asked for, the file has 2;"):
         load_experiment(data=save(tmp_path, train=MASK, test=~MASK), draws=5)
     with pytest.raises(ValueError, match="draws=0 is out of range"):
         load_experiment(draws=0)

@@ -291,8 +291,14 @@ def test_summary_without_the_proposed_method_compares_the_first_two():
 
 def test_summary_counts_a_tie_as_a_tie():
     cells = [Cell(name, k, 0.9) for name in ("CDL", "SPDSL-LEM") for k in range(3)]
-    assert "CDL is the best" in summarise(make_results(cells=cells))[0]
-    assert "as does SPDSL-LEM" in summarise(make_results(cells=cells))[0]
+    assert "all 2 methods are level" in summarise(make_results(cells=cells))[0]
+    third = [*cells, *(Cell("NN-LEM", k, 0.8) for k in range(3))]
+    assert "CDL and SPDSL-LEM are level at the top" in summarise(make_results(cells=third))[0]
+    behind = [replace(cell, method="LEML" if cell.method == "SPDSL-LEM" else "SPDSL-LEM") for cell in third[3:]]
+    assert (
+        "level at the top: they recognise 90.00 % of the test samples. SPDSL-LEM comes third with 80.00 %"
+        in (summarise(make_results(cells=[*cells[:3], *behind]))[0])
+    )
 
 
 def test_summary_measures_the_distance_from_the_published_figures():
@@ -313,3 +319,9 @@ def test_places_in_words():
         "21st",
         "22nd",
     ]
+
+
+def test_methods_level_at_the_top_are_all_named():
+    results = make_results()
+    level = replace(results, cells=[replace(cell, accuracy=0.9, error="") for cell in results.cells])
+    assert f"all {len({c.method for c in level.cells})} methods are level at the top" in summarise(level)[0]

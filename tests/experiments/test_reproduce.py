@@ -331,3 +331,28 @@ def test_the_python_of_the_page_makes_a_file_that_runs():
     (block,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     exec(compile(block, "reproduce.md", "exec"), {})
     assert [len(part) for part in load_experiment(data="mine.npz").splits] == [2, 2, 2]
+
+
+def test_a_ridge_is_recorded_and_refused_where_it_would_do_nothing():
+    assert refused("--quick", "--ridge", 0.1, *SOME).startswith(
+        "error: a ridge is added to the matrices of a file alone"
+    )
+    spdsl("--data", "mine.npz", "--quick", "--ridge", 0.5, *SOME, "--no-report", "-o", "out")
+    assert "with 0.5 of the trace added" in Path("out/results.json").read_text()
+    assert "with 0.5 of the trace added" in Path("out/table.md").read_text()
+
+
+def test_quick_takes_a_file_with_a_single_split():
+    with np.load("mine.npz") as saved:
+        X, y = saved["X"], saved["y"]
+    train = np.arange(len(y)) % 2 == 0
+    np.savez("single.npz", X=X, y=y, train=train, test=~train)
+    assert spdsl("--data", "single.npz", "--quick", *SOME, "--no-report", "-o", "out").exit_code == 0
+    error = refused("--data", "single.npz", "--draws", 2, *SOME, "--no-report", "-o", "out")
+    assert "2 draws asked for, the file has 1; ask for at most as many" in error
+
+
+def test_labels_of_another_number_are_said_to_be_that():
+    with np.load("mine.npz") as saved:
+        np.savez("short.npz", X=saved["X"], y=saved["y"][:-1])
+    assert "'y' has shape" in refused("--data", "short.npz", "--quick", *SOME)

@@ -405,7 +405,7 @@ def test_ready_made_stacks_from_every_format(tmp_path, stack):
 def test_stack_files_that_hold_something_else_are_refused(tmp_path, stack):
     X, _ = stack
     np.savez(tmp_path / "two.npz", A=X, B=X)
-    with pytest.raises(FeatureError, match=r"two\.npz: several stacks: name one with X=.*A \(6, 4, 4\)"):
+    with pytest.raises(FeatureError, match=r"two\.npz: several stacks: call the one that is meant X.*A \(6, 4, 4\)"):
         load_spd(tmp_path / "two.npz")
     assert load_spd(tmp_path / "two.npz", X="B")[0].shape == (6, 4, 4)
     X[2, 0, 1] += 1
@@ -417,7 +417,7 @@ def test_stack_files_that_hold_something_else_are_refused(tmp_path, stack):
     with pytest.raises(FeatureError, match="matrix 0 holds NaN"):
         load_spd(tmp_path / "nan.npz")
     np.save(tmp_path / "flat.npy", np.ones((3, 5)))
-    with pytest.raises(FeatureError, match=r"no stack of square matrices; the file holds X \(3, 5\)"):
+    with pytest.raises(FeatureError, match=r"no stack of real square matrices; the file holds X \(3, 5\)"):
         load_spd(tmp_path / "flat.npy")
     for name in ("bad.npz", "bad.npy", "bad.mat", "bad.h5"):
         (tmp_path / name).write_bytes(b"PK nonsense" * 20)

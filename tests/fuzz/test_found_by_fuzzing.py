@@ -124,3 +124,17 @@ def test_cells_of_strings_in_matlab_files_are_labels(tmp_path):
     names = np.array([f"class {k}" for k in Y], dtype=object)
     scipy.io.savemat(path, {"X": X.transpose(1, 2, 0), "labels": names})
     np.testing.assert_array_equal(load_spd(path)[1], names.astype(str))
+
+
+def test_what_a_newcomer_stumbled_over_is_said(tmp_path):
+    with pytest.raises(ValueError, match="must be a list of values"):
+        spdsl.tune(spdsl.CDL(), {"extra_components": 1}, X, Y)
+    with pytest.raises(ValueError, match="unfitted estimator"):
+        spdsl.tune(spdsl.METHODS["CDL"], {}, X, Y)
+    with pytest.raises(ValueError, match="a folder, not a model file"):
+        spdsl.load(tmp_path)
+    with pytest.raises(ValueError, match="every label is 0"):
+        spdsl.CDL().fit(X, 0 * Y)
+    np.savez(tmp_path / "complex.npz", X=X.astype(complex))
+    with pytest.raises(ValueError, match="of complex128"):
+        load_spd(tmp_path / "complex.npz")

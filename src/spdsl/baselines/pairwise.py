@@ -45,7 +45,9 @@ class SPDClassifier(ClassifierMixin, SPDEstimator):
     def _checked_labels(self, y: Any, n_matrices: int) -> np.ndarray:
         self.classes_, labels = check_labels(y, n_matrices)
         if len(self.classes_) < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 classes; y has 1 class, {self.classes_[0]!r}")
+            raise ValueError(
+                f"{type(self).__name__} needs at least 2 classes; y has 1 class: every label is {self.classes_[0]}"
+            )
         return labels
 
     def fit(self, X: Any, y: Any) -> Self:

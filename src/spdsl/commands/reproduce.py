@@ -79,6 +79,7 @@ def reproduce(
     began = time.perf_counter()
     name = dataset or (data.stem if data else "digits")
     folder = out or Path("spdsl-results") / name
+    at_most = quick and draws is None
     if quick:
         draws, tune = draws or QUICK_DRAWS, tune or "none"
     with plain_errors(debug, kept=folder):
@@ -86,7 +87,7 @@ def reproduce(
         if not no_report:
             check_tools()
         store = open_early(folder)
-        experiment = _load(dataset, data, draws, components, ridge, partial, jobs or os.cpu_count() or 1)
+        experiment = _load(dataset, data, draws, at_most, components, ridge, partial, jobs or os.cpu_count() or 1)
         store = Store(folder) if store is None else store
         _say(experiment, store)
         chosen, tuning = named_methods(methods), cast(Tuning | None, tune)
@@ -115,6 +116,7 @@ def _load(
     dataset: str | None,
     data: Path | None,
     draws: int | None,
+    at_most: bool,
     components: int | None,
     ridge: float,
     partial: bool,
@@ -128,6 +130,7 @@ def _load(
                 dataset,
                 data,
                 draws=draws,
+                at_most=at_most,
                 n_components=components,
                 ridge=ridge,
                 partial=partial,
@@ -147,7 +150,9 @@ def _say(experiment: Experiment, store: Store) -> None:
     train, test = (len(part) for part in experiment.splits[0])
     _write(f"{experiment.how}; {train} labelled matrices, {test} to recognise; m = {experiment.n_components}.")
     if len(store):
-        _write(f"{len(store)} pieces of work are finished already, in {store.path}.")
+        _write(
+            f"{len(store)} pieces of work are finished already, in {store.path}; what is of this run is not done again."
+        )
 
 
 def _show(results: Results) -> None:

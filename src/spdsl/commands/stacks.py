@@ -12,7 +12,10 @@ from spdsl.validation import check_spd, regularize
 
 def read_stack(path: Path, ridge: float, x: str | None, y: str | None) -> tuple[np.ndarray, np.ndarray | None]:
     """Matrices, checked, and labels if the file has them; errors name the file, and options instead of functions."""
-    X, labels = load_spd(path, X=x, y=y)
+    try:
+        X, labels = load_spd(path, X=x, y=y)
+    except ValueError as error:
+        raise ValueError(str(error).replace("call the one that is meant X", "name one with --x")) from error
     try:
         return check_spd(regularize(X, ridge) if ridge else X), labels
     except ValueError as error:
@@ -24,5 +27,7 @@ def read_labelled(path: Path, ridge: float, x: str | None, y: str | None) -> tup
     """Matrices and labels, which must be there."""
     X, labels = read_stack(path, ridge, x, y)
     if labels is None:
-        raise ValueError(f"{path}: there are no labels in it; add an array y of {len(X)} labels, or name one with --y")
+        raise ValueError(
+            f"{path}: there are no labels for {len(X)} matrices in it; add an array y of as many, or name one with --y"
+        )
     return X, labels

@@ -42,13 +42,15 @@ def load_spd(path: str | Path, *, X: str | None = None, y: str | None = None) ->
     if path.suffix.lower() not in _READERS:
         raise FeatureError(f"{path}: unknown kind of file; known are {', '.join(_READERS)}")
     arrays = _READERS[path.suffix.lower()](path)
+    if X is not None and X not in arrays:
+        raise FeatureError(f"{path}: no array named {X!r}; the file holds {', '.join(arrays)}")
     stacks = {name: _as_stack(name, array) for name, array in arrays.items() if X in (None, name)}
     stacks = {name: stack for name, stack in stacks.items() if stack is not None}
     if len(stacks) > 1 and "X" in stacks:
         stacks = {"X": stacks["X"]}
     if len(stacks) != 1:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
-        problem = "no stack of square matrices" if not stacks else "several stacks: name one with X=..."
+        shapes = ", ".join(f"{name} {array.shape} of {array.dtype}" for name, array in arrays.items()) or "nothing"
+        problem = "no stack of real square matrices" if not stacks else "several stacks: call the one that is meant X"
         raise FeatureError(f"{path}: {problem}; the file holds {shapes}")
     (stack,) = stacks.values()
     assert stack is not None
@@ -91,8 +93,10 @@ def _labels(arrays: Mapping[str, np.ndarray], count: int, name: str | None, path
         labels = arrays.get(candidate)
         if labels is not None and labels.size == count:
             return labels.ravel()
-        if labels is not None and name is not None:
-            raise FeatureError(f"{path}: {name!r} has shape {labels.shape}, the stack has {count} matrices")
+        if labels is not None and (name is not None or candidate == "y"):
+            raise FeatureError(
+                f"{path}: {candidate!r} has shape {labels.shape}, the stack {count} matrices: one label each"
+            )
     return None
 
 

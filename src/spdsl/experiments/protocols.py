@@ -138,6 +138,7 @@ def load_experiment(
     *,
     draws: int | None = None,
     n_components: int | None = None,
+    at_most: bool = False,
     ridge: float = 0.0,
     partial: bool = False,
     jobs: int = 1,
@@ -156,6 +157,8 @@ def load_experiment(
         10 by default; of given splits the first so many, by default all.
     n_components : int, optional
         m, where the protocol's is not wanted.
+    at_most : bool
+        A file with fewer splits than `draws` is taken as it is.
     ridge : float
         `ridge * trace(X_i) I` is added to the matrices of a file.
     partial : bool
@@ -168,9 +171,11 @@ def load_experiment(
     if draws is not None and draws < 1:
         raise ValueError(f"draws={draws} is out of range: it must be at least 1")
     if dataset is None and data is not None:
-        return _own(data, draws, n_components, ridge)
+        return _own(data, draws, n_components, ridge, at_most)
     name = dataset or "digits"
     study = STUDIES[name]
+    if ridge and (data is None or not data.is_file()):
+        raise ValueError("a ridge is added to the matrices of a file alone: those of this dataset have theirs already")
     X, y = _read(study, data, ridge, jobs, progress)
     whole = _complete(name, study, X, y, partial)
     protocol = Protocol(study.protocol.train, study.protocol.test, draws or DRAWS)
@@ -278,12 +283,12 @@ def _stack(path: Path, ridge: float) -> tuple[np.ndarray, np.ndarray]:
     return X, classes[labels]
 
 
-def _own(path: Path, draws: int | None, n_components: int | None, ridge: float) -> Experiment:
+def _own(path: Path, draws: int | None, n_components: int | None, ridge: float, at_most: bool) -> Experiment:
     """A stack of one's own with its own splits, or random halves."""
     X, y = _stack(path, ridge)
     extra = _extra_arrays(path, len(X))
     if "train" in extra:
-        splits, how = _given_splits(path, extra, y, draws)
+        splits, how = _given_splits(path, extra, y, draws, at_most)
     else:
         splits, how = _drawn(path, y, extra.get("groups"), draws or DRAWS)
     for k, (train, test) in enumerate(splits):
@@ -298,7 +303,8 @@ def _own(path: Path, draws: int | None, n_components: int | None, ridge: float) 
             )
     m = n_components or max(1, min(round(X.shape[-1] / 3), 40))  # what the estimators take by default
     classes = len(np.unique(y))
-    about = f"{len(X)} matrices {X.shape[-1]} x {X.shape[-1]} of {classes} classes, from {path.name}."
+    about = f"{len(X)} matrices {X.shape[-1]} x {X.shape[-1]} of {classes} classes, from {path.name}"
+    about += f", with {ridge:g} of the trace added to the diagonal." if ridge else "."
     return Experiment(path.stem, path.stem, about, X, y, splits, how, _components(m, X))
 
 
@@ -320,13 +326,13 @@ def _extra_arrays(path: Path, count: int) -> dict[str, np.ndarray]:
 
 
 def _given_splits(
-    path: Path, extra: Mapping[str, np.ndarray], y: np.ndarray, draws: int | None
+    path: Path, extra: Mapping[str, np.ndarray], y: np.ndarray, draws: int | None, at_most: bool
 ) -> tuple[list[Split], str]:
     train, test = (np.atleast_2d(extra[name]) for name in ("train", "test"))
     if len(train) != len(test):
         raise FeatureError(f"{path}: {len(train)} rows of `train` and {len(test)} of `test`; they must be as many")
-    if draws is not None and draws > len(train):
-        raise FeatureError(f"{path}: {draws} draws asked for, the file has {len(train)} splits")
+    if draws is not None and draws > len(train) and not at_most:
+        raise FeatureError(f"{path}: {draws} draws asked for, the file has {len(train)}; ask for at most as many")
     try:
         splits = make_splits(list(zip(train, test, strict=True))[:draws], y)
     except ValueError as error:

@@ -47,7 +47,7 @@ def _check_halves(y: np.ndarray) -> None:
     """Raise unless both halves can hold every class."""
     classes, counts = np.unique(y, return_counts=True)
     if counts.min() < 2:
-        raise ValueError(f"class {classes[counts.argmin()]!r} has a single sample; halves need two: leave it out")
+        raise ValueError(f"class {str(classes[counts.argmin()])!r} has a single sample; halves need two: leave it out")
     if len(y) // 2 < len(classes):
         raise ValueError(f"{len(y)} samples of {len(classes)} classes: a half cannot hold one of each; give the splits")
 

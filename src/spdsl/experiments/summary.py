@@ -38,17 +38,25 @@ def _winner(results: Results, good: list[TableRow], ours: TableRow | None) -> st
     over = f"Over {results.n_draws} draws" if results.n_draws > 1 else "In one draw"
     if not rest:
         return f"{over}, {first.method} recognises {first.mean:.2f} % of the test samples."
+    level = [row.method for row in good if row.mean == first.mean]
+    if len(level) > 1:
+        names = ", ".join(level[:-1]) + f" and {level[-1]}" if len(level) < len(good) else f"all {len(good)} methods"
+        told = f"{over}, {names} are level at the top: they recognise {first.mean:.2f} % of the test samples."
+        return told if ours is None or ours.method in level else f"{told} {_behind(good, ours)}"
     begin = f"{over}, {first.method} is the best of {len(good)} methods: it recognises {first.mean:.2f} % of the test samples"
     if ours is None:
         return f"{begin}, {first.mean - rest[0].mean:.1f} points more than the next, {rest[0].method}."  # type: ignore[operator]
     if ours is first:
         following = rest[0]
         return f"{begin}, {following.difference:.1f} points more than the next, {following.method} ({_p(following.p)})."
+    return f"{begin}. {_behind(good, ours)}"
+
+
+def _behind(good: list[TableRow], ours: TableRow) -> str:
+    """Where the proposed method stands when it is not first."""
     place = 1 + sum(row.mean > ours.mean for row in good)  # type: ignore[operator]
-    if place == 1:
-        return f"{begin}, as does {REFERENCE}."
-    behind = -(first.difference or 0.0)
-    return f"{begin}. {REFERENCE} comes {_ordinal(place)} with {ours.mean:.2f} %, {behind:.1f} points behind ({_p(first.p)})."
+    points = -(good[0].difference or 0.0)
+    return f"{REFERENCE} comes {_ordinal(place)} with {ours.mean:.2f} %, {points:.1f} points behind ({_p(good[0].p)})."
 
 
 def _published(good: list[TableRow]) -> list[str]:

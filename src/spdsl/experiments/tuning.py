@@ -63,6 +63,11 @@ def tune(
     y = classes[labels]
     from sklearn.model_selection import ParameterGrid  # not above: it slows `import spdsl` down
 
+    if not hasattr(estimator, "fit") or isinstance(estimator, type):
+        raise ValueError(f"estimator must be an unfitted estimator, e.g. METHODS['CDL'].factory(), got {estimator!r}")
+    for name, values in grid.items():
+        if isinstance(values, str) or not hasattr(values, "__len__"):
+            raise ValueError(f"grid[{name!r}] must be a list of values to try, got {values!r}")
     empty = [name for name, values in grid.items() if not len(values)]
     if empty:
         raise ValueError(f"grid[{empty[0]!r}] is empty: give it a value to try, or leave it out")

@@ -97,6 +97,8 @@ def _text(header: Header) -> str:
 
 def _read_header(path: Path) -> Header:
     """Our header, before anything as long as the file claims to be is taken from memory."""
+    if path.is_dir():
+        raise ModelFileError(f"{path}: a folder, not a model file")
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
     size = path.stat().st_size
