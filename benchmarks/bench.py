@@ -3,6 +3,7 @@
     make bench                               # a few minutes on two cores
     python benchmarks/bench.py --tiny        # a size for continuous integration
     python benchmarks/bench.py --only pairwise --threads 1
+    python benchmarks/bench.py --page docs/speed.md     # also put the tables into the page, between its marks
 
 Contenders of one line take turns within every repeat, so that what else the machine does falls on all of them; a line gives
 the median over the repeats and, in brackets, the smallest and the largest. The process is pinned to its threads.
@@ -74,15 +75,48 @@ def row(
 def show(title: str, rows: Rows) -> None:
     print(f"\n{title}")
     for line in rows:
-        seconds = line.get("seconds")
-        took = "" if seconds is None else f"{1000 * seconds:10.1f} ms" if seconds < 10 else f"{seconds:10.1f} s "
-        ratio = ""
-        if "ratio" in line:
-            ratio = f"{line['ratio']:9.2f} [{line['low']:.2f}, {line['high']:.2f}]"
+        took = duration(line.get("seconds"))
         print(
-            f"  {line['what']:58}{took:>13}{ratio:>24}  {line.get('want', '')}  {line.get('note', '')}".rstrip(),
-            flush=True,
+            f"  {line['what']:66}{took:>12}{ratio(line):>24}  {line.get('want', ''):8}{line.get('note', '')}".rstrip()
         )
+    sys.stdout.flush()
+
+
+def markdown(found: dict[str, Any], titles: dict[str, str]) -> str:
+    """The tables of a run, as Markdown."""
+    packages = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    lines = [f"{found['threads']} threads, pinned; {packages}; load of the machine at the start {found['load']:.1f}."]
+    for name, rows in found["sections"].items():
+        lines += ["", f"**{titles[name]}**", "", "| | time | ratio [low, high] | wanted | |", "|---|---|---|---|---|"]
+        for line in rows:
+            cells = [
+                line["what"],
+                duration(line.get("seconds")),
+                ratio(line),
+                line.get("want", ""),
+                line.get("note", ""),
+            ]
+            lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def put_into(page: Path, text: str) -> None:
+    """Replace what stands between the marks of a page."""
+    before, start, rest = page.read_text().partition("<!-- make bench -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    if not start or not end:
+        raise SystemExit(f"{page} has no marks <!-- make bench --> and <!-- end -->")
+    page.write_text(before + start + text + end + after)
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{1000 * seconds:.1f} ms" if seconds < 10 else f"{seconds:.1f} s"
+
+
+def ratio(line: dict[str, Any]) -> str:
+    return f"{line['ratio']:.2f} [{line['low']:.2f}, {line['high']:.2f}]" if "ratio" in line else ""
 
 
 def versions() -> dict[str, str]:
@@ -106,6 +140,7 @@ def main() -> None:
         "--only", nargs="*", help="sections to run: iteration peers paper pairwise lapack growth precision"
     )
     parser.add_argument("--json", default="build/bench.json")
+    parser.add_argument("--page", type=Path, help="a Markdown page that takes the tables between its marks")
     arguments = parser.parse_args()
     pin(arguments.threads)
     sys.path.insert(0, str(Path(__file__).parent))
@@ -127,6 +162,8 @@ def main() -> None:
     found["minutes"] = (time.perf_counter() - began) / 60
     Path(arguments.json).parent.mkdir(parents=True, exist_ok=True)
     Path(arguments.json).write_text(json.dumps(found, indent=1) + "\n")
+    if arguments.page:
+        put_into(arguments.page, markdown(found, {name: title for name, (title, _) in SECTIONS.items()}))
     print(f"\n{found['minutes']:.1f} minutes; written to {arguments.json}")
 
 

@@ -136,6 +136,9 @@ def speeds(device: str, scale: float) -> dict[str, Any]:
         note(f"{metric}, {len(graph[0])} pairs, {count} x 93 x 93, m = 40 ({want})", timed(*problem, 20, device))
         del X, problem
     for dtype, name in ((torch.float64, "float64"), (torch.float32, "mixed")):
+        if device != "cpu":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
         X = random_stack(N, 401, device, dtype)
         note(f"bare product, {N} x 401 x 401, {name}", {"ms": bare_ms(X, 40, device)})
         problem = make_problem(X, *neighbours(N, 2), 40)
@@ -143,7 +146,7 @@ def speeds(device: str, scale: float) -> dict[str, Any]:
         if name == "float64":
             print(profile(*problem), flush=True)
         if device != "cpu":
-            note("peak memory, GB", {"GB": torch.cuda.max_memory_allocated() / 1e9, "X, GB": X.nbytes / 1e9})
+            note(f"peak memory, {name}", {"GB": torch.cuda.max_memory_allocated() / 1e9, "X, GB": X.nbytes / 1e9})
         del X, problem
     return found
 
