@@ -10,6 +10,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "spdsl"
 # a room may import those on lower floors, and nothing on its own floor but itself
 FLOORS = [
+    {"threads"},
     {"arrays"},
     {"validation", "progress", "writing"},
     {"metrics"},

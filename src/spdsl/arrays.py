@@ -5,12 +5,10 @@ The only module that imports torch or CuPy, and it does so only when the caller 
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from threading import Lock, local
+from contextlib import nullcontext
+from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +16,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
-from threadpoolctl import ThreadpoolController
+
+from spdsl.threads import one_blas_thread, pool, threads
 
 Array = Any  # a NumPy array or a torch tensor; the standard has no common base class
 
@@ -143,70 +142,18 @@ def _shareable(x: Array) -> Array:
     return np.array(x, order="C")
 
 
-def threads() -> int:
-    """Number of threads to use: the cores this process may run on, or OMP_NUM_THREADS where it is set."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores
+def own_threads(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a function of (self or problem, W, ...) that does all its large work over our threads.
 
-
-class _OneBlasThread:
-    """Holds BLAS to one thread while any thread of ours is inside: loops over small factorisations gain nothing from more.
-
-    The setting belongs to the whole process, so the first to enter saves it and the last to leave restores it.
+    BLAS is held to one thread from end to end: its own threads wait for more work by spinning, on the cores that ours need.
     """
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._inside = 0
-        self._controller: ThreadpoolController | None = None
-        self._limit: Any = None
+    @wraps(function)
+    def run(first: Any, W: Array, *args: Any, **kwargs: Any) -> Any:
+        with one_blas_thread if is_numpy_array(W) else nullcontext():
+            return function(first, W, *args, **kwargs)
 
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._controller = self._controller or ThreadpoolController()
-                self._limit = self._controller.limit(limits=1, user_api="blas")
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._limit.restore_original_limits()
-
-
-one_blas_thread = _OneBlasThread()
-
-
-class _Pool:
-    """One pool of threads for the whole process, made when first needed, and anew in a forked child."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._made: tuple[int, int, ThreadPoolExecutor] | None = None
-        self._inside = local()
-
-    def map(self, function: Callable[[slice], Any], slices: Sequence[slice], workers: int) -> list[Any]:
-        """Results in order; in the calling thread where that is one of ours, which must not wait for the others."""
-        if len(slices) <= 1 or getattr(self._inside, "yes", False):
-            return [function(s) for s in slices]
-        with one_blas_thread:
-            if workers == 1:
-                return [function(s) for s in slices]
-            return list(self._executor(workers).map(function, slices))
-
-    def _executor(self, workers: int) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._made is None or self._made[:2] != (os.getpid(), workers):
-                self._made = (os.getpid(), workers, ThreadPoolExecutor(workers, "spdsl", self._enter))
-            return self._made[2]
-
-    def _enter(self) -> None:
-        self._inside.yes = True
-
-
-pool = _Pool()
+    return run
 
 
 def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *, on: Array) -> Iterator[Any]:
@@ -284,6 +231,15 @@ def _cupy() -> ModuleType | None:
         )
         return None
     return cupy
+
+
+def product(A: Array, B: Array) -> Array:
+    """Return `A @ B` of two matrices, the rows of A spread over our threads."""
+    if not is_numpy_array(A):
+        return A @ B
+    out = np.empty((A.shape[0], B.shape[1]), dtype=np.result_type(A, B))
+    list(map_blocks(lambda s: np.matmul(A[s], B, out=out[s]), A.shape[0], out.itemsize * sum(B.shape), on=A))
+    return out
 
 
 def product_into(A: Array, B: Array, out: Array) -> None:
@@ -375,7 +331,7 @@ def pair_product(i: Array, j: Array, c: Array, Z: Array) -> Array:
     """Return `C Z` for the symmetric N x N matrix C that holds `c` at the pairs (i, j) and (j, i), never dense if sparse."""
     count = Z.shape[0]
     if len(c) * 8 > count * count or (count <= DENSE and not is_numpy_array(Z)):
-        return pair_matrix(i, j, c, count) @ Z
+        return product(pair_matrix(i, j, c, count), Z)
     xp = namespace(Z)
     row, column, both = xp.concat([i, j]), xp.concat([j, i]), xp.concat([c, c])
     if is_numpy_array(Z):

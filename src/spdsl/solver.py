@@ -143,12 +143,14 @@ class Problem:
         value, c = self.objective(d2)
         return Evaluation(value, lambda: pullback(c))
 
+    @arrays.own_threads
     def cost(self, W: Array) -> tuple[float, Array]:
         """Value and Euclidean gradient at W."""
         evaluation = self.evaluate(self.stack.start(W + 0.0))  # a copy: the caller may change W in place
         return evaluation.value, self.stack.gradient(evaluation.S)
 
 
+@arrays.own_threads
 def minimize(
     problem: Problem,
     W: Array,

@@ -42,14 +42,14 @@ class Jeffreys(Metric):
 
     def cross(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
         m = round(FA[0].shape[1] ** 0.5)
-        return nonnegative((FA[1] @ FB[0].mT + FA[0] @ FB[1].mT) / 2 - m)
+        return nonnegative((arrays.product(FA[1], FB[0].mT) + arrays.product(FA[0], FB[1].mT)) / 2 - m)
 
     def pairs(self, P: Array, i: Array, j: Array) -> tuple[Array, Pullback]:
         xp = namespace(P)
         N, m, _ = P.shape
         flat, inverse = self.factor(P)
         if i.shape[0] * 8 > N * N:
-            K = flat @ inverse.mT
+            K = arrays.product(flat, inverse.mT)
             d2 = (K[i, j] + K[j, i]) / 2 - m
         else:
             d2 = pair_blocks(
@@ -62,7 +62,7 @@ class Jeffreys(Metric):
             sum_P = arrays.pair_product(i, j, c, flat).reshape(N, m, m)
             sum_inverse = arrays.pair_product(i, j, c, inverse).reshape(N, m, m)
             Q = inverse.reshape(N, m, m)
-            return symmetric(sum_inverse - Q @ sum_P @ Q) / 2
+            return over_blocks(lambda a, q, b: symmetric(a - q @ b @ q) / 2, sum_inverse, Q, sum_P)
 
         return nonnegative(d2), pullback
 

@@ -77,7 +77,7 @@ def gram_sqdist(A: Array, B: Array, *, exact_when_close: bool = False) -> Array:
     """
     xp = namespace(A)
     size = xp.sum(A * A, axis=-1)[:, None] + xp.sum(B * B, axis=-1)[None, :]
-    d2 = nonnegative(size - 2 * (A @ B.mT))
+    d2 = nonnegative(size - 2 * arrays.product(A, B.mT))
     if exact_when_close:
         i, j = xp.nonzero(d2 < CLOSE * size)
         if i.shape[0]:

@@ -58,7 +58,9 @@ class FactoredStack:
 
     def gradient(self, S: Array) -> Array:
         self.passes += 1
-        total = self.rows.mT @ self.segments.join(self.G @ S)
+        R, n = self.rows.shape
+        joined = self.segments.join(arrays.over_blocks(lambda G, s: G @ s, self.G, S))
+        total = sum(arrays.map_blocks(lambda s: self.rows[s].mT @ joined[s], R, 8 * n, on=self.rows))
         weighted = namespace(S).tensordot(self.ridge, S, axes=1)
         total[: self.depth] += self.W[: self.depth] @ weighted
         return 2 * total
@@ -66,12 +68,12 @@ class FactoredStack:
     def _product(self, W: Array) -> Array:
         """F_i'W for all i, (N, r, m)."""
         self.passes += 1
-        return self.segments.split(self.rows @ W)
+        return self.segments.split(arrays.product(self.rows, W))
 
     def _between(self, A: Array, B: Array, V: Array, W: Array) -> Array:
         """`V'X_iW` from `A_i = F_i'V` and `B_i = F_i'W`, (N, m, m)."""
         plain = V[: self.depth].mT @ W[: self.depth]
-        return A.mT @ B + self.ridge[:, None, None] * plain
+        return arrays.over_blocks(lambda a, b: a.mT @ b, A, B) + self.ridge[:, None, None] * plain
 
 
 class Segments:

@@ -94,7 +94,7 @@ class MemoryStack:
             return double(out[s]).reshape(-1, n) @ right
 
         # a core's cache wants small blocks of X; a device reads X as it is and bounds only what is converted
-        item = n * n if arrays.is_numpy(X) else m * n
+        item = n * n // 2 if arrays.is_numpy(X) else m * n
         return list(arrays.map_blocks(part, X.shape[0], 8 * item, on=X))
 
     def _reduced(self) -> Array:
