@@ -50,8 +50,8 @@ def disk(tiny: bool) -> None:
         here, there = (
             fit(SPDSL(m, **options), X, y) for X in (np.load(path, mmap_mode="c")[:few], as_samples(path)[:few])
         )
-        difference = np.abs(here.components_ - there.components_).max()
-        print(f"{few} of them: W on disk and in memory differ by {difference:.1e}")
+        difference = np.abs(here.components_ - there.components_).max() / np.abs(here.components_).max()
+        print(f"{few} of them: W on disk and in memory differ by {difference:.1e} of its largest entry")
         report = alone(tiny, "_beside", path, m, 2 if tiny else 5)
         print(f"iteration in memory {report['memory']:.3f} s, on disk {report['disk']:.3f} s, warm cache")
         print(

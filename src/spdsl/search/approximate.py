@@ -12,7 +12,7 @@ import numpy as np
 from spdsl import arrays
 from spdsl.search.nearest import Nearest, lowest
 
-FEW = 2048  # classes up to this size are searched exactly: that takes less time than an index
+FEW = 8192  # classes up to this size are searched exactly: an index would take as long and miss some
 PROBED = 0.1  # share of the cells that a question looks at; more find more and take longer
 
 
