@@ -131,6 +131,7 @@ def parameters() -> Iterator[tuple[str, Callable[[], Any]]]:
         ("n_between", 1.5),
         ("n_between", "most"),
         ("n_between", 1000),
+        ("search", "fast"),
         ("centering", "rows"),
         ("beta", -1.0),
         ("beta", np.nan),
