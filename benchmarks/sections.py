@@ -59,7 +59,7 @@ def peers(repeats: int, tiny: bool) -> Rows:
     N, n, m = (TINY if tiny else FACES).values()
     X, _ = make(N, n)
     problem, W = make_problem(X, *neighbours(N, 2), m)
-    steps = 5 if tiny else 20
+    steps = 5 if tiny else 50
     ends: dict[str, float] = {}
 
     def remember(name: str, result: dict[str, float]) -> float:

@@ -207,7 +207,10 @@ def _eigen(name: str, A: Array) -> Any:
         return getattr(namespace(A).linalg, name)(A)
     import torch
 
-    with cupy.cuda.Device(A.device.index), cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+    stream = torch.cuda.current_stream(A.device)
+    shared = hasattr(stream, "__cuda_stream__") and hasattr(cupy.cuda.Stream, "from_external")
+    taken = cupy.cuda.Stream.from_external(stream) if shared else cupy.cuda.ExternalStream(stream.cuda_stream)
+    with cupy.cuda.Device(A.device.index), taken:
         found = getattr(cupy.linalg, name)(cupy.from_dlpack(A.contiguous()))
     return tuple(map(torch.from_dlpack, found)) if name == "eigh" else torch.from_dlpack(found)
 
