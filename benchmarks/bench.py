@@ -5,8 +5,9 @@
     python benchmarks/bench.py --only pairwise --threads 1
     python benchmarks/bench.py --page docs/speed.md     # also put the tables into the page, between its marks
 
-Contenders of one line take turns within every repeat, so that what else the machine does falls on all of them; a line gives
-the median over the repeats and, in brackets, the smallest and the largest. The process is pinned to its threads.
+Contenders of one line take turns within every repeat, with a short pause between them, so that what else the machine does
+falls on all of them and none spins into the time of the next; a line gives the median over the
+repeats and, in brackets, the smallest and the largest. The process is pinned to its threads.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 Rows = list[dict[str, Any]]
+PAUSE = 0.2  # seconds: BLAS threads of the one before spin for a while, on the cores of the next
 
 
 def pin(threads: int) -> None:
@@ -41,6 +43,7 @@ def interleaved(contenders: dict[str, Callable[[], float]], repeats: int) -> dic
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(repeats):
         for name, run in contenders.items():
+            time.sleep(PAUSE)
             seconds[name].append(run())
     return seconds
 

@@ -48,7 +48,11 @@ def make_problem(X: Any, graph: PairGraph, labels: np.ndarray, m: int, metric: s
     return Problem(stack, chosen, objective, i, j), W
 
 
-def per_iteration(problem: Problem, W: Any, iterations: int) -> float:
-    """Mean seconds of an iteration, line search and all."""
+def per_iteration(problem: Problem, W: Any, iterations: int, *, one_trial: bool = False) -> float:
+    """Mean seconds of an iteration, line search and all; `one_trial`: of those whose first step was taken.
+
+    How many steps are tried depends on the problem: sizes compare by the iterations that did the same work.
+    """
     history = minimize(problem, W, MANIFOLDS["psd"], max_iter=iterations, tol=0.0, gradient_tol=0.0).history[1:]
-    return sum(line["seconds"] for line in history) / len(history)
+    alike = [line for line in history if line["trials"] == 1] if one_trial else history
+    return sum(line["seconds"] for line in alike) / len(alike)

@@ -225,17 +225,18 @@ def growth(repeats: int, tiny: bool) -> Rows:
 
 
 def _growth_in_matrices(largest: np.ndarray, N: int, m: int, steps: int, repeats: int, tiny: bool) -> Rows:
-    """Time against N at fixed neighbours, and the memory beside X of the first."""
+    """Time against N at fixed neighbours, of iterations with one trial, and the memory beside X of the first."""
     sizes = [N * k for k in ((1, 2) if tiny else (1, 2, 4, 8)) if N * k <= len(largest)]
     problems = {k: make_problem(largest[:k], *neighbours(k, 2), m) for k in sizes}
     seconds = interleaved(
-        {str(k): (lambda pair=pair: per_iteration(*pair, steps)) for k, pair in problems.items()}, max(1, repeats - 2)
+        {str(k): (lambda pair=pair: per_iteration(*pair, steps, one_trial=True)) for k, pair in problems.items()},
+        max(1, repeats - 2),
     )
     first = [s / sizes[0] for s in seconds[str(sizes[0])]]
     rows = []
     for k in sizes:
         each = [s / k for s in seconds[str(k)]]
-        line = row(f"N = {k}: time per matrix over that of N = {sizes[0]}", each, first, "<= 1.1")
+        line = row(f"N = {k}, one trial: time per matrix over that of N = {sizes[0]}", each, first, "<= 1.1")
         rows.append(line | {"seconds": line["seconds"] * k, "all": seconds[str(k)]})
     del problems
     tracemalloc.start()

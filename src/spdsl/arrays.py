@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, wraps
 from types import ModuleType
 from typing import Any
@@ -150,10 +150,15 @@ def own_threads(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def run(first: Any, W: Array, *args: Any, **kwargs: Any) -> Any:
-        with one_blas_thread if is_numpy_array(W) else nullcontext():
+        with held_blas(W):
             return function(first, W, *args, **kwargs)
 
     return run
+
+
+def held_blas(x: Array) -> AbstractContextManager[None]:
+    """BLAS held to one thread where `x` is of NumPy; other libraries look after their threads themselves."""
+    return one_blas_thread if is_numpy_array(x) else nullcontext()
 
 
 def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *, on: Array) -> Iterator[Any]:
@@ -243,6 +248,14 @@ def product(A: Array, B: Array) -> Array:
     out = np.empty((A.shape[0], B.shape[1]), dtype=np.result_type(A, B))
     list(map_blocks(lambda s: np.matmul(A[s], B, out=out[s]), A.shape[0], out.itemsize * sum(B.shape), on=A))
     return out
+
+
+def times_transposed(K: Array) -> Array:
+    """Return `K K'` of a stack of small matrices, symmetric to rounding.
+
+    Of an array and its own transpose NumPy makes a rank-k update and mirrors it, which takes small matrices longer.
+    """
+    return np.matmul(K, K.copy().mT) if is_numpy_array(K) else K @ K.mT
 
 
 def product_into(A: Array, B: Array, out: Array) -> None:

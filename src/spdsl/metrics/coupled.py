@@ -123,14 +123,15 @@ class PairMetric(Metric):
                 kept[s.start] = saved
             return d2
 
-        d2 = pair_blocks(value, i.shape[0], P.reshape(N, -1))
+        rows = P.reshape(N, -1)
+        parts = [part for s in pair_chunks(i.shape[0], rows) for part in run_pair_blocks(value, s, rows)]
+        d2 = arrays.concat(parts) if parts else rows[:0, 0]
 
         def derivatives(s: slice) -> tuple[Array, Array | None]:
             FA, FB = Taken(F, i[s]), Taken(F, j[s])
             return self.derivative(FA, FB, kept[s.start] if keep else self.link(FA, FB)[1])
 
         def pullback(c: Array) -> Array:
-            rows = P.reshape(N, -1)
             S = namespace(P).zeros_like(P)
             for s in pair_chunks(i.shape[0], rows):
                 firsts, seconds = zip(*run_pair_blocks(derivatives, s, rows), strict=True)
@@ -164,7 +165,7 @@ class AffineInvariant(PairMetric):
     def values(self, FA: Factors, FB: Factors) -> Array:
         K = FA[1] @ FB[0]
         xp = namespace(K)
-        w = arrays.eigvalsh(K @ K.mT)
+        w = arrays.eigvalsh(arrays.times_transposed(K))
         wide = spread_out(w)
         if bool(wide.any()):
             w[wide] = positive(xp.linalg.svdvals(K[wide]) ** 2)
@@ -174,7 +175,7 @@ class AffineInvariant(PairMetric):
         inverse = FA[1]
         K = inverse @ FB[0]
         xp = namespace(K)
-        w, U = arrays.eigh(K @ K.mT)
+        w, U = arrays.eigh(arrays.times_transposed(K))
         wide = spread_out(w)
         right: tuple[Array, ...] = ()
         if bool(wide.any()):
@@ -242,7 +243,7 @@ class BuresWasserstein(PairMetric):
     def values(self, FA: Factors, FB: Factors) -> Array:
         K = FB[1].mT @ FA[1]
         xp = namespace(K)
-        w = arrays.eigvalsh(K @ K.mT)
+        w = arrays.eigvalsh(arrays.times_transposed(K))
         wide = ~(w[:, 0] * ROOT_SPREAD >= w[:, -1])
         s = xp.sqrt(nonnegative(w))
         if bool(wide.any()):

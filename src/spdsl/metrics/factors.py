@@ -76,7 +76,8 @@ def gram_sqdist(A: Array, B: Array, *, exact_when_close: bool = False) -> Array:
     again by their difference.
     """
     xp = namespace(A)
-    size = xp.sum(A * A, axis=-1)[:, None] + xp.sum(B * B, axis=-1)[None, :]
+    squares = xp.sum(B * B, axis=-1)
+    size = (squares if A is B else xp.sum(A * A, axis=-1))[:, None] + squares[None, :]
     d2 = nonnegative(size - 2 * arrays.product(A, B.mT))
     if exact_when_close:
         i, j = xp.nonzero(d2 < CLOSE * size)
@@ -98,13 +99,15 @@ class Taken:
 Factors = tuple[Array, ...] | Taken
 
 
-def run_pair_blocks(function: Callable[[slice], Any], pairs: slice, rows: Array) -> Iterator[Any]:
-    """Run `function` on slices of the pairs, sized so that the matrices of one slice stay small."""
+def run_pair_blocks(
+    function: Callable[[slice], Any], pairs: slice, rows: Array, *, matrices: int = 4
+) -> Iterator[Any]:
+    """Run `function` on slices of the pairs, sized so that the matrices of one slice, so many a pair, stay small."""
     first = pairs.start
     return arrays.map_blocks(
         lambda s: function(slice(first + s.start, first + s.stop)),
         pairs.stop - first,
-        8 * rows.shape[1] * 4,
+        8 * rows.shape[1] * matrices,
         on=rows,
     )
 
@@ -127,6 +130,7 @@ def upper_pairs(count: int, s: slice, model: Array) -> tuple[Array, Array]:
 
 
 def pair_blocks(function: Callable[[slice], Any], count: int, rows: Array) -> Array:
-    """Run `function` on slices of the pairs and join what it returns."""
-    parts = [part for chunk in pair_chunks(count, rows) for part in run_pair_blocks(function, chunk, rows)]
+    """Run `function` on slices of the pairs and join the numbers that it returns."""
+    with arrays.held_blas(rows):  # from end to end: to hold it takes as long as a block
+        parts = list(run_pair_blocks(function, slice(0, count), rows, matrices=2))
     return arrays.concat(parts) if parts else rows[:0, 0]

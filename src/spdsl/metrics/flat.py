@@ -36,7 +36,8 @@ class FlatMetric(Metric):
     def cross(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
         # a common shift changes no distance, and takes the part that all matrices share out of the cancellation
         shift = namespace(FB[0]).mean(FB[0], axis=0)
-        return gram_sqdist(FA[0] - shift, FB[0] - shift, exact_when_close=True)
+        B = FB[0] - shift
+        return gram_sqdist(B if FA is FB else FA[0] - shift, B, exact_when_close=True)
 
     def pairs(self, P: Array, i: Array, j: Array) -> tuple[Array, Pullback]:
         Z, *saved = over_blocks(self.embed, P)

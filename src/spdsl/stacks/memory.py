@@ -9,7 +9,7 @@ from typing import Any
 from spdsl import arrays
 from spdsl.arrays import Array, double, namespace, symmetric
 
-SMALL = 16  # stacks of m x m matrices that a trial and its derivative hold at once
+SMALL = 18  # stacks of m x m matrices that a trial and its derivative hold at once
 
 
 class MemoryStack:
