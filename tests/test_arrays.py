@@ -68,9 +68,9 @@ def test_inverse_lower_is_the_inverse_and_lower(as_array, rng, spd):
     assert not np.triu(inverse, 1).any()
 
 
-def test_the_symmetric_part_of_the_half_inverse_is_the_inverse(as_array, rng, spd):
+def test_the_symmetric_part_of_the_halves_is_the_inverse(as_array, rng, spd):
     P = spd(rng, 4, 5, 1e3)
-    half = arrays.half_inverse(as_array(np.linalg.cholesky(P)))
+    half = arrays.from_halves(arrays.inverse_halves(as_array(np.linalg.cholesky(P))))
     found = arrays.to_numpy(arrays.symmetric(half))
     np.testing.assert_allclose(found @ P, np.broadcast_to(np.eye(5), P.shape), atol=1e-11)
 

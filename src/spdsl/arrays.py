@@ -294,16 +294,24 @@ def inverse_lower(L: Array) -> Array:
     return xp.linalg.solve_triangular(L, eye, upper=False)
 
 
-def half_inverse(L: Array) -> Array:
-    """Return a stack whose symmetric part is `(L L')^-1`, for lower-triangular L (a,m,m) with zeros above."""
+def inverse_halves(L: Array) -> Array:
+    """Return `(L L')^-1` for lower-triangular L (a,m,m) with zeros above, as `from_halves` takes it; L is used up."""
     if not is_numpy_array(L):
         half = inverse_lower(L)
         return half.mT @ half
-    out = np.array(L, dtype=np.float64, order="C")
+    out = L if L.dtype == np.float64 and L.flags.c_contiguous and L.flags.writeable else np.array(L, dtype=np.float64)
     with one_blas_thread:
         for one in out.mT:
             scipy.linalg.lapack.dpotri(one, 0, 1)
-    return out * (2.0 - np.eye(L.shape[-1]))  # the lower triangle of the inverse stands for both
+    return out
+
+
+def from_halves(S: Array) -> Array:
+    """Return a stack whose symmetric part is the matrices of which `S` is a sum of `inverse_halves`.
+
+    LAPACK leaves one triangle of an inverse; it stands for both once the sum over many is taken, not in each of them.
+    """
+    return S * (2.0 - np.eye(S.shape[-1])) if is_numpy_array(S) else S
 
 
 def scatter_add(count: int, index: Array, values: Array) -> Array:

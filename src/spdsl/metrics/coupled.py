@@ -83,13 +83,13 @@ class PairMetric(Metric):
     def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...]) -> tuple[Array, Array | None]:
         """Derivatives of d2 with respect to the first and the second matrix; None where the second equals the first.
 
-        Only their symmetric parts count.
+        Only the symmetric parts of what `finish` makes of their sums count. `saved` may be overwritten.
         """
         raise NotImplementedError
 
-    def own(self, F: tuple[Array, ...], degree: Array) -> Array | None:
-        """The part of S that depends on one matrix alone, given the sum of `c` over its pairs."""
-        return None
+    def finish(self, S: Array, F: tuple[Array, ...], degree: Array) -> Array:
+        """Add to the sums over pairs what depends on one matrix alone, given the sum of `c` over its pairs."""
+        return S
 
     def cross(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
         xp = namespace(FA[0])
@@ -129,7 +129,8 @@ class PairMetric(Metric):
 
         def derivatives(s: slice) -> tuple[Array, Array | None]:
             FA, FB = Taken(F, i[s]), Taken(F, j[s])
-            return self.derivative(FA, FB, kept[s.start] if keep else self.link(FA, FB)[1])
+            saved = kept.pop(s.start, None)  # used up
+            return self.derivative(FA, FB, self.link(FA, FB)[1] if saved is None else saved)
 
         def pullback(c: Array) -> Array:
             S = namespace(P).zeros_like(P)
@@ -139,8 +140,7 @@ class PairMetric(Metric):
                 second = first if seconds[0] is None else arrays.concat(seconds)
                 arrays.add_pairs(S, i[s], j[s], c[s], first, second)
             degree = arrays.scatter_add(N, i, c) + arrays.scatter_add(N, j, c)
-            own = self.own(F, degree)
-            return symmetric(S if own is None else S + own)
+            return symmetric(self.finish(S, F, degree))
 
         return d2, pullback
 
@@ -215,15 +215,19 @@ class Stein(PairMetric):
 
     def link(self, FA: Factors, FB: Factors) -> tuple[Array, tuple[Array, ...]]:
         # of P + Q, not of its half: logdet then carries m log 2 too much, and the inverse is half of the other's
-        L = cholesky(FA[0] + FB[0], exact=True)
+        both = FA[0]  # gathered for us: ours to add to
+        both += FB[0]
+        L = cholesky(both, exact=True)
         return nonnegative(logdet(L) - L.shape[-1] * math.log(2) - (FA[1] + FB[1]) / 2), (L,)
 
     def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...]) -> tuple[Array, Array | None]:
-        return arrays.half_inverse(saved[0]), None
+        return arrays.inverse_halves(saved[0]), None
 
-    def own(self, F: tuple[Array, ...], degree: Array) -> Array | None:
-        inverse = over_blocks(lambda block: arrays.half_inverse(cholesky(block, exact=True)), F[0])
-        return -inverse * (degree / 2)[:, None, None]
+    def finish(self, S: Array, F: tuple[Array, ...], degree: Array) -> Array:
+        def add(S: Array, P: Array, degree: Array) -> Array:
+            return arrays.from_halves(S - arrays.inverse_halves(cholesky(P, exact=True)) * (degree / 2)[:, None, None])
+
+        return over_blocks(add, S, F[0], degree)
 
 
 class BuresWasserstein(PairMetric):

@@ -54,7 +54,7 @@ def logdet(L: Array) -> Array:
 
 def spd_inverse(P: Array) -> Array:
     """Inverse of SPD matrices by their Cholesky factors."""
-    return symmetric(arrays.half_inverse(cholesky(P)))
+    return symmetric(arrays.from_halves(arrays.inverse_halves(cholesky(P))))
 
 
 def diagonal_matrix(d: Array) -> Array:
@@ -99,9 +99,7 @@ class Taken:
 Factors = tuple[Array, ...] | Taken
 
 
-def run_pair_blocks(
-    function: Callable[[slice], Any], pairs: slice, rows: Array, *, matrices: int = 4
-) -> Iterator[Any]:
+def run_pair_blocks(function: Callable[[slice], Any], pairs: slice, rows: Array, *, matrices: int = 4) -> Iterator[Any]:
     """Run `function` on slices of the pairs, sized so that the matrices of one slice, so many a pair, stay small."""
     first = pairs.start
     return arrays.map_blocks(
