@@ -8,18 +8,24 @@ import pytest
 from spdsl import arrays
 
 
-def test_scatter_add_sums_repeated_indices(as_array, rng):
-    index, values = rng.integers(0, 5, 40), rng.standard_normal((40, 2, 3))
-    expected = np.zeros((7, 2, 3))
-    np.add.at(expected, index, values)
-    found = arrays.scatter_add(7, as_array(index), as_array(values))
-    np.testing.assert_allclose(arrays.to_numpy(found), expected, atol=1e-14)
+def test_pair_sums_count_both_ends_of_every_pair(as_array, rng):
+    i, j, c = rng.integers(0, 5, 40), rng.integers(0, 7, 40), rng.standard_normal(40)
+    expected = np.zeros(7)
+    for index in (i, j):
+        np.add.at(expected, index, c)
+    found = arrays.to_numpy(arrays.pair_sums(7, *map(as_array, (i, j, c))))
+    np.testing.assert_allclose(found, expected, atol=1e-14)
 
 
-def test_scatter_add_of_nothing_is_zero(as_array):
-    found = arrays.scatter_add(3, as_array(np.zeros(0, int)), as_array(np.zeros((0, 2))))
-    assert arrays.to_numpy(found).shape == (3, 2)
-    assert not arrays.to_numpy(found).any()
+def test_pair_sums_of_nothing_are_zero(as_array):
+    found = arrays.to_numpy(arrays.pair_sums(3, *map(as_array, (np.zeros(0, int), np.zeros(0, int), np.zeros(0)))))
+    np.testing.assert_array_equal(found, np.zeros(3))
+
+
+def test_inner_products_are_those_of_the_flattened_arrays(as_array, rng):
+    vectors = rng.standard_normal((3, 4, 2))
+    found = arrays.inner_products(*map(as_array, vectors))
+    np.testing.assert_allclose(found, np.einsum("aij,bij->ab", vectors, vectors), atol=1e-14)
 
 
 def test_add_pairs_adds_to_both_ends_of_every_pair(as_array, rng):
@@ -29,7 +35,7 @@ def test_add_pairs_adds_to_both_ends_of_every_pair(as_array, rng):
     np.add.at(expected, i, c[:, None, None] * first)
     np.add.at(expected, j, c[:, None, None] * second)
     out = as_array(np.ones((7, 2, 2)))
-    arrays.add_pairs(out, *map(as_array, (i, j, c, first, second)))
+    arrays.add_pairs(out, *map(as_array, (i, j, c, np.stack([first, second], axis=1))))
     np.testing.assert_allclose(arrays.to_numpy(out), expected, atol=1e-14)
 
 
@@ -43,8 +49,8 @@ def test_add_pairs_of_one_derivative_for_both_ends(as_array, rng):
     expected = np.zeros((7, 2, 2))
     for index in (i, j):
         np.add.at(expected, index, c[:, None, None] * D)
-    out, both = as_array(np.zeros((7, 2, 2))), as_array(D)
-    arrays.add_pairs(out, as_array(i), as_array(j), as_array(c), both, both)
+    out = as_array(np.zeros((7, 2, 2)))
+    arrays.add_pairs(out, *map(as_array, (i, j, c, D[:, None])))
     np.testing.assert_allclose(arrays.to_numpy(out), expected, atol=1e-14)
 
 
@@ -61,23 +67,24 @@ def test_pair_product_equals_the_dense_symmetric_matrix(as_array, rng, count):
     np.testing.assert_array_equal(arrays.to_numpy(dense), C)
 
 
-def test_inverse_lower_is_the_inverse_and_lower(as_array, rng, spd):
-    L = np.linalg.cholesky(spd(rng, 4, 5, 1e3))
+@pytest.mark.parametrize("count", [4, 40])  # one after the other, and all at once
+@pytest.mark.parametrize("m", [1, 5, 8, 9, 37])
+def test_inverse_lower_is_the_inverse_and_lower(as_array, rng, spd, count, m):
+    L = np.linalg.cholesky(spd(rng, count, m, 1e3))
     inverse = arrays.to_numpy(arrays.inverse_lower(as_array(L)))
-    np.testing.assert_allclose(inverse @ L, np.broadcast_to(np.eye(5), L.shape), atol=1e-11)
+    np.testing.assert_allclose(inverse @ L, np.broadcast_to(np.eye(m), L.shape), atol=1e-11)
     assert not np.triu(inverse, 1).any()
 
 
-def test_the_symmetric_part_of_the_halves_is_the_inverse(as_array, rng, spd):
-    P = spd(rng, 4, 5, 1e3)
-    half = arrays.from_halves(arrays.inverse_halves(as_array(np.linalg.cholesky(P))))
-    found = arrays.to_numpy(arrays.symmetric(half))
-    np.testing.assert_allclose(found @ P, np.broadcast_to(np.eye(5), P.shape), atol=1e-11)
+def test_gram_is_the_product_with_the_transpose(as_array, rng):
+    K = rng.standard_normal((4, 5, 5))
+    np.testing.assert_allclose(arrays.to_numpy(arrays.gram(as_array(K))), K.mT @ K, atol=1e-13)
 
 
-def test_inverse_lower_ignores_what_stands_above_the_diagonal(as_array, rng, spd):
-    L = np.linalg.cholesky(spd(rng, 2, 4))
-    dirty = L + np.triu(np.ones((4, 4)), 1)
+@pytest.mark.parametrize("count", [2, 40])
+def test_inverse_lower_ignores_what_stands_above_the_diagonal(as_array, rng, spd, count):
+    L = np.linalg.cholesky(spd(rng, count, 12))
+    dirty = L + np.triu(np.ones((12, 12)), 1)
     found = arrays.to_numpy(arrays.inverse_lower(as_array(dirty)))
     np.testing.assert_allclose(found, arrays.to_numpy(arrays.inverse_lower(as_array(L))), rtol=1e-14)
 

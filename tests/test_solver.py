@@ -15,7 +15,7 @@ from spdsl.lines import Line, cubic
 from spdsl.manifolds import MANIFOLDS
 from spdsl.metrics import METRICS
 from spdsl.objectives import CenteredAlignment, GraphEmbedding
-from spdsl.solver import BETA_RULES, STATUSES, Problem, minimize
+from spdsl.solver import BETA_RULES, STATUSES, Problem, Products, minimize
 from spdsl.stacks import MemoryStack
 
 N, n, m = 18, 6, 2
@@ -307,13 +307,13 @@ def test_conjugate_rules_worked_by_hand():
         "fletcher-reeves": 9.0,
         "dai-yuan": 9 / (2 * 2),
     }
-    assert {name: rule(g, old, H) for name, rule in BETA_RULES.items()} == expected
+    assert {name: rule(Products.of(g, old, H)) for name, rule in BETA_RULES.items()} == expected
 
 
 @pytest.mark.parametrize("name", ["hestenes-stiefel", "polak-ribiere"])
 def test_plus_rules_are_never_negative(name):
     g, old, H = np.array([[1.0]]), np.array([[3.0]]), np.array([[-2.0]])
-    assert BETA_RULES[name](g, old, H) == 0
+    assert BETA_RULES[name](Products.of(g, old, H)) == 0
 
 
 def test_cubic_finds_the_minimum_of_acubic():

@@ -28,6 +28,8 @@ KEEP_BYTES = 1 << 28  # factors of pairs up to this size are kept for the deriva
 CHUNK_BYTES = 1 << 28  # of a stack on its way to a device
 DENSE = 512  # matrices up to which a dense product costs a device less than setting up a sparse one
 TORCH_EIGH = 32  # size up to which torch's batched eigh on CUDA is a batched kernel; beyond, one matrix after the other
+MANY = 16  # triangular matrices from which on inverting all at once beats LAPACK, one after the other
+ROWS = 8  # of a triangular matrix that are inverted one by one; larger ones by halves
 ROUND = 16  # blocks per thread in one round; the results of a round are held at once
 
 
@@ -250,12 +252,13 @@ def product(A: Array, B: Array) -> Array:
     return out
 
 
-def times_transposed(K: Array) -> Array:
-    """Return `K K'` of a stack of small matrices, symmetric to rounding.
+def gram(K: Array) -> Array:
+    """Return `K'K` of a stack of small matrices, symmetric to rounding.
 
-    Of an array and its own transpose NumPy makes a rank-k update and mirrors it, which takes small matrices longer.
+    Of small matrices BLAS makes this product several times faster than `K K'`; of an array and its own transpose NumPy would
+    make a rank-k update and mirror it, which takes longer too.
     """
-    return np.matmul(K, K.copy().mT) if is_numpy_array(K) else K @ K.mT
+    return np.matmul(K.mT, K.copy()) if is_numpy_array(K) else K.mT @ K
 
 
 def product_into(A: Array, B: Array, out: Array) -> None:
@@ -276,6 +279,22 @@ def add_scaled(out: Array, x: Array, t: float) -> None:
         out.add_(x, alpha=t)
 
 
+def moved(x: Array, *terms: tuple[float, Array]) -> Array:
+    """Return `x + t y + ...` for terms (t, y)."""
+    for t, y in terms:
+        x = x + t * y if is_numpy_array(x) else x.add(y, alpha=t)
+    return x
+
+
+def inner_products(*vectors: Array) -> list[list[float]]:
+    """All inner products of arrays of one shape, with one wait for the device that holds them."""
+    if is_numpy_array(vectors[0]):
+        flat = [v.reshape(-1) for v in vectors]
+        return [[float(a @ b) for b in flat] for a in flat]
+    rows = namespace(vectors[0]).stack([v.reshape(-1) for v in vectors])
+    return (rows @ rows.mT).tolist()
+
+
 def symmetric(A: Array) -> Array:
     """Return the symmetric part of a stack of matrices."""
     return (A + A.mT) / 2
@@ -284,69 +303,63 @@ def symmetric(A: Array) -> Array:
 def inverse_lower(L: Array) -> Array:
     """Return the inverses of a stack of lower-triangular matrices (a,m,m)."""
     xp = namespace(L)
-    if is_numpy_array(L):
-        out = np.tril(np.asarray(L, dtype=np.float64))
-        with one_blas_thread:  # SciPy's BLAS would wake its threads for every small matrix
-            for one in out.mT:  # in Fortran's order an upper triangle, inverted in place
-                scipy.linalg.lapack.dtrtri(one, 0, 0, 1)
-        return out
-    eye = xp.eye(L.shape[-1], dtype=L.dtype, device=L.device)
-    return xp.linalg.solve_triangular(L, eye, upper=False)
-
-
-def inverse_halves(L: Array) -> Array:
-    """Return `(L L')^-1` for lower-triangular L (a,m,m) with zeros above, as `from_halves` takes it; L is used up."""
     if not is_numpy_array(L):
-        half = inverse_lower(L)
-        return half.mT @ half
-    out = L if L.dtype == np.float64 and L.flags.c_contiguous and L.flags.writeable else np.array(L, dtype=np.float64)
-    with one_blas_thread:
-        for one in out.mT:
-            scipy.linalg.lapack.dpotri(one, 0, 1)
+        eye = xp.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+        return xp.linalg.solve_triangular(L, eye, upper=False)
+    L = np.asarray(L, dtype=np.float64)
+    if len(L) >= MANY:
+        out = np.zeros(L.shape)
+        _invert_lower(L, out)
+        return out
+    out = np.tril(L)
+    with one_blas_thread:  # SciPy's BLAS would wake its threads for every small matrix
+        for one in out.mT:  # in Fortran's order an upper triangle, inverted in place
+            scipy.linalg.lapack.dtrtri(one, 0, 0, 1)
     return out
 
 
-def from_halves(S: Array) -> Array:
-    """Return a stack whose symmetric part is the matrices of which `S` is a sum of `inverse_halves`.
+def _invert_lower(L: np.ndarray, out: np.ndarray) -> None:
+    """Write the inverses to `out`, zero before: by halves, as stacked products that leave the interpreter to other threads.
 
-    LAPACK leaves one triangle of an inverse; it stands for both once the sum over many is taken, not in each of them.
+    LAPACK's own routine is no faster one matrix at a time, and holds the interpreter's lock for each.
     """
-    return S * (2.0 - np.eye(S.shape[-1])) if is_numpy_array(S) else S
-
-
-def scatter_add(count: int, index: Array, values: Array) -> Array:
-    """Return `out` (count, ...) with `out[k] = sum of values[p] over p with index[p] = k`."""
-    if is_numpy_array(values):
-        flat = values.reshape(values.shape[0], int(np.prod(values.shape[1:])))
-        chooser = scipy.sparse.csr_array(
-            (np.ones(len(index)), index, np.arange(len(index) + 1)), shape=(len(index), count)
-        )
-        return (chooser.T @ flat).reshape(count, *values.shape[1:])
-    xp = namespace(values)
-    out = xp.zeros((count, *values.shape[1:]), dtype=values.dtype, device=values.device)
-    return out.index_add_(0, index, values)
-
-
-def add_pairs(out: Array, i: Array, j: Array, c: Array, first: Array, second: Array) -> None:
-    """Add `c_p first_p` to `out[i_p]` and `c_p second_p` to `out[j_p]` for all pairs p, in place."""
-    if not is_numpy_array(out):
-        weight = c[:, None, None]
-        weighted = weight * first
-        out.index_add_(0, i, weighted)
-        out.index_add_(0, j, weighted if second is first else weight * second)
+    m = L.shape[-1]
+    if m > ROWS:
+        h = m // 2
+        _invert_lower(L[:, :h, :h], out[:, :h, :h])
+        _invert_lower(L[:, h:, h:], out[:, h:, h:])
+        np.matmul(-out[:, h:, h:] @ L[:, h:, :h], out[:, :h, :h], out=out[:, h:, :h])
         return
-    N, count = len(out), len(c)
-    p, flat = np.arange(count), out.reshape(N, -1)
-    if second is first:
-        both = np.concatenate([c, c]), (np.concatenate([i, j]), np.concatenate([p, p]))
-        terms = [(scipy.sparse.csr_array(both, shape=(N, count)), first.reshape(count, -1))]
-    else:
-        ends = ((i, first), (j, second))
-        terms = [(scipy.sparse.csr_array((c, (k, p)), shape=(N, count)), D.reshape(count, -1)) for k, D in ends]
+    for row in range(m):
+        np.divide(1.0, L[:, row, row], out=out[:, row, row])
+        if row:
+            np.matmul(L[:, row : row + 1, :row], out[:, :row, :row], out=out[:, row : row + 1, :row])
+            out[:, row, :row] *= -out[:, row, row, None]
+
+
+def pair_sums(count: int, i: Array, j: Array, values: Array) -> Array:
+    """Return `out` (count,) with the sum of `values[p]` over all pairs p that k is an end of."""
+    if is_numpy_array(values):
+        return np.bincount(i, values, count) + np.bincount(j, values, count)
+    out = namespace(values).zeros(count, dtype=values.dtype, device=values.device)
+    return out.index_add_(0, i, values).index_add_(0, j, values)
+
+
+def add_pairs(out: Array, i: Array, j: Array, c: Array, D: Array) -> None:
+    """Add `c_p D[p, 0]` to `out[i_p]` and `c_p D[p, -1]` to `out[j_p]` for all pairs p, in place. D is (p, 1 or 2, m, m)."""
+    if not is_numpy_array(out):
+        weighted = c[:, None, None, None] * D
+        out.index_add_(0, i, weighted[:, 0])
+        out.index_add_(0, j, weighted[:, -1])
+        return
+    N, (count, sides) = len(out), D.shape[:2]
+    first = sides * np.arange(count)
+    places = np.concatenate([i, j]), np.concatenate([first, first + sides - 1])
+    C = scipy.sparse.csr_array((np.concatenate([c, c]), places), shape=(N, sides * count))
+    flat, D = out.reshape(N, -1), D.reshape(sides * count, -1)
 
     def add(s: slice) -> None:
-        for C, D in terms:
-            flat[s] += C[s] @ D
+        flat[s] += C[s] @ D
 
     list(map_blocks(add, N, flat[:1].nbytes, on=out))
 
@@ -373,6 +386,11 @@ def pair_matrix(i: Array, j: Array, c: Array, count: int) -> Array:
     C[i, j] = c
     C[j, i] = c
     return C
+
+
+def empty(shape: tuple[int, ...], model: Array) -> Array:
+    """Return an array not yet filled, of the library, kind and device of `model`."""
+    return namespace(model).empty(shape, dtype=model.dtype, device=model.device)
 
 
 def concat(parts: Sequence[Array]) -> Array:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from spdsl import arrays
 from spdsl.arrays import Array
 from spdsl.metrics import NotPositiveDefiniteError
 
@@ -69,8 +70,8 @@ class Line:
     def at(self, t: float) -> Trial | None:
         """Value and slope at t; None where a reduced matrix is no longer positive definite to working precision."""
         self.trials += 1
-        P = self.P + t * self.A1 + (t * t) * self.A2
-        velocity = self.A1 + (2 * t) * self.A2
+        P = arrays.moved(self.P, (t, self.A1), (t * t, self.A2))
+        velocity = arrays.moved(self.A1, (2 * t, self.A2))
         right = None
         if self.normaliser is not None:
             right, rate = self.normaliser(t)

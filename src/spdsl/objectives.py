@@ -56,17 +56,19 @@ class CenteredAlignment:
         full = self.graph.is_full
         a = xp.expm1(-self.beta * d2) if full else xp.exp(-self.beta * d2)
         diagonal = 0.0 if full else 1.0
-        rows = diagonal + arrays.scatter_add(N, i, a) + arrays.scatter_add(N, j, a)
-        total = rows.sum()
-        square = N * diagonal + 2 * (a @ a) - 2 / N * (rows @ rows) + total**2 / N**2
-        product = diagonal * self.trace_ + 2 * (a @ target)
-        square, product, total = xp.stack([square, product, total]).tolist()  # one wait for the device
+        rows = arrays.pair_sums(N, i, j, a)
+        rows = rows if full else rows + diagonal
+        # all scalars at once: one wait for the device
+        aa, at, rr, total = xp.stack([a @ a, a @ target, rows @ rows, rows.sum()]).tolist()
+        square = N * diagonal + 2 * aa - 2 / N * rr + total**2 / N**2
+        product = diagonal * self.trace_ + 2 * at
         if not square > 0:  # all similarities equal: nothing to align, and no direction to go
             return 0.0, xp.zeros_like(d2)
         norm = math.sqrt(square)
         value = product / norm
-        centred = a - (rows[i] + rows[j]) / N + total / N**2  # U A U at the pairs
-        slope = target / norm - value * centred / square
+        shift = rows / N - total / (2 * N**2)
+        centred = a - shift[i] - shift[j]  # U A U at the pairs
+        slope = target / norm - (value / square) * centred
         k = a + 1 if full else a
         return -value, (2 * self.beta) * k * slope
 

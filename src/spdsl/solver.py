@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,29 +32,44 @@ SQUARED = 1e-3  # of MAX_CONDITION, up to which W'W tells the condition of W
 MAX_CONDITION = 1e8  # of W: beyond it W'XW loses all its digits in double precision
 
 
-def hestenes_stiefel(g: Array, old_g: Array, H: Array) -> float:
+class Products(NamedTuple):
+    """Inner products of the gradient g, the gradient before o and the last direction H, all at the current point."""
+
+    gg: float
+    go: float
+    gH: float
+    oo: float
+    oH: float
+    HH: float
+
+    @classmethod
+    def of(cls, g: Array, o: Array, H: Array) -> Products:
+        (gg, go, gH), (_, oo, oH), (_, _, HH) = arrays.inner_products(g, o, H)
+        return cls(gg, go, gH, oo, oH, HH)
+
+
+def hestenes_stiefel(of: Products) -> float:
     """HS+ (the default)."""
-    y = g - old_g
-    return max(0.0, _ratio(inner(g, y), inner(H, y)))
+    return max(0.0, _ratio(of.gg - of.go, of.gH - of.oH))
 
 
-def polak_ribiere(g: Array, old_g: Array, H: Array) -> float:
+def polak_ribiere(of: Products) -> float:
     """PR+."""
-    return max(0.0, _ratio(inner(g, g - old_g), inner(old_g, old_g)))
+    return max(0.0, _ratio(of.gg - of.go, of.oo))
 
 
-def fletcher_reeves(g: Array, old_g: Array, H: Array) -> float:
+def fletcher_reeves(of: Products) -> float:
     """FR."""
-    return _ratio(inner(g, g), inner(old_g, old_g))
+    return _ratio(of.gg, of.oo)
 
 
-def dai_yuan(g: Array, old_g: Array, H: Array) -> float:
+def dai_yuan(of: Products) -> float:
     """DY."""
-    return _ratio(inner(g, g), inner(H, g - old_g))
+    return _ratio(of.gg, of.gH - of.oH)
 
 
-#: how much of the old direction is kept; arguments: gradient, transported old gradient, transported old direction
-BETA_RULES: dict[str, Callable[[Array, Array, Array], float]] = {
+#: how much of the old direction is kept
+BETA_RULES: dict[str, Callable[[Products], float]] = {
     "hestenes-stiefel": hestenes_stiefel,
     "polak-ribiere": polak_ribiere,
     "fletcher-reeves": fletcher_reeves,
@@ -272,22 +287,21 @@ class _State:
         self.value = evaluation.value
         self.g = self.manifold.gradient(self.W, self.problem.stack.gradient(evaluation.S))
         self.gradient_norm = math.sqrt(inner(self.g, self.g))
-        self.size = math.sqrt(inner(self.W, self.W))
+        # W'W on the host: one wait for a device tells the size of W and its condition
+        self._square = arrays.to_numpy(self.W.mT @ self.W)
+        self.size = math.sqrt(np.trace(self._square))
 
     @property
     def condition(self) -> float:
         """Condition number of W: an upper bound, at most m times too large, where that is far from MAX_CONDITION."""
-        xp = namespace(self.W)
         try:
-            inverse = arrays.inverse_lower(xp.linalg.cholesky((self.W.mT @ self.W)[None]))
+            inverse = arrays.inverse_lower(np.linalg.cholesky(self._square)[None])
             bound = self.size * math.sqrt(inner(inverse, inverse))
-        except Exception as error:  # the array libraries share no class for a failed factorisation
-            if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
-                raise
+        except np.linalg.LinAlgError:
             bound = math.inf
         if bound < SQUARED * MAX_CONDITION:
             return bound
-        w = xp.linalg.svdvals(self.W).tolist()  # W'W may have lost the digits
+        w = namespace(self.W).linalg.svdvals(self.W).tolist()  # W'W may have lost the digits
         return w[0] / w[-1] if w[-1] > 0 else math.inf
 
     def refresh(self) -> None:
@@ -297,7 +311,7 @@ class _State:
     def scale(self, factor: float) -> None:
         """Move to `factor W` where the objective is the same: tangent vectors grow with W, gradients shrink."""
         self.W = self.problem.stack.scale(factor)
-        self.P = self.P * factor**2
+        self.P, self._square = self.P * factor**2, self._square * factor**2
         self.size *= factor
         self.g, self.old_g = self.g / factor, self.old_g / factor
         self.gradient_norm /= factor
@@ -306,17 +320,16 @@ class _State:
 
     def advance(self, rule: str) -> tuple[float, int] | None:
         """One iteration: direction, line search, step. None if not even the negative gradient goes down."""
-        H, slope = self._direction(rule)
+        H, slope, length = self._direction(rule)
         trials = 0
         for restart in (False, True):
             if restart:
                 if self.H is None:
                     return None
-                self.H, H, slope = None, -self.g, -inner(self.g, self.g)
+                self.H, (H, slope, length) = None, self._downhill()
             A1, A2 = self.problem.stack.look(H)
             line = Line(self.problem.evaluate, self.P, A1, A2, self.manifold.normaliser(H), self.value, slope)
-            limit = MAX_STRETCH * self.size / math.sqrt(inner(H, H))
-            found = line.search(self._first_step(H, slope), limit)
+            found = line.search(self._first_step(slope, length), MAX_STRETCH * self.size / length)
             trials += line.trials
             if found is not None:
                 break
@@ -329,21 +342,26 @@ class _State:
         self._settle(trial.evaluation)
         return t, trials
 
-    def _direction(self, rule: str) -> tuple[Array, float]:
-        """Conjugate direction, or the negative gradient where that would not go down."""
+    def _direction(self, rule: str) -> tuple[Array, float, float]:
+        """Conjugate direction, its slope and length; the negative gradient where that would not go down."""
         if self.H is not None:
             H = self.manifold.transport(self.W, self.H)
-            old_g = self.manifold.transport(self.W, self.old_g)
-            direction = BETA_RULES[rule](self.g, old_g, H) * H - self.g
-            slope = inner(self.g, direction)
-            if slope < -1e-10 * self.gradient_norm * math.sqrt(inner(direction, direction)):
-                return direction, slope
-        return -self.g, -inner(self.g, self.g)
+            of = Products.of(self.g, self.manifold.transport(self.W, self.old_g), H)
+            beta = BETA_RULES[rule](of)
+            slope = beta * of.gH - of.gg
+            length = math.sqrt(max(beta * beta * of.HH - 2 * beta * of.gH + of.gg, 0.0))
+            if slope < -1e-10 * self.gradient_norm * length and length > 1e-6 * self.gradient_norm:
+                return beta * H - self.g, slope, length
+        return self._downhill()
 
-    def _first_step(self, H: Array, slope: float) -> float:
+    def _downhill(self) -> tuple[Array, float, float]:
+        """The negative gradient, its slope and length."""
+        return -self.g, -(self.gradient_norm**2), self.gradient_norm
+
+    def _first_step(self, slope: float, length: float) -> float:
         """Trial step: the last decrease of first order, kept, or a set fraction of W at the start."""
         if self.H is None or self.step == 0.0:
-            return FIRST_STEP * self.size / math.sqrt(inner(H, H))
+            return FIRST_STEP * self.size / length
         return self.step * min(max(self.slope / slope, 1e-3), 1e3)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import ClassVar
 
 from spdsl import arrays
@@ -71,6 +72,7 @@ class PairMetric(Metric):
     """Metrics that need a factorisation of its own for every pair, taken in blocks of bounded size."""
 
     kept: ClassVar[int]  # m x m matrices that `link` leaves for `derivative`
+    sides: ClassVar[int] = 2  # matrices in the derivative of a pair: one where both sides have the same
 
     def values(self, FA: Factors, FB: Factors) -> Array:
         """Squared distances of matched stacks of factors."""
@@ -80,11 +82,8 @@ class PairMetric(Metric):
         """Squared distances of matched stacks, and what `derivative` needs of each pair."""
         raise NotImplementedError
 
-    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...]) -> tuple[Array, Array | None]:
-        """Derivatives of d2 with respect to the first and the second matrix; None where the second equals the first.
-
-        Only the symmetric parts of what `finish` makes of their sums count. `saved` may be overwritten.
-        """
+    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...], out: Array) -> None:
+        """Write the derivatives of d2 with respect to the first and the second matrix to `out` (pairs, sides, m, m)."""
         raise NotImplementedError
 
     def finish(self, S: Array, F: tuple[Array, ...], degree: Array) -> Array:
@@ -127,19 +126,21 @@ class PairMetric(Metric):
         parts = [part for s in pair_chunks(i.shape[0], rows) for part in run_pair_blocks(value, s, rows)]
         d2 = arrays.concat(parts) if parts else rows[:0, 0]
 
-        def derivatives(s: slice) -> tuple[Array, Array | None]:
-            FA, FB = Taken(F, i[s]), Taken(F, j[s])
-            saved = kept.pop(s.start, None)  # used up
-            return self.derivative(FA, FB, self.link(FA, FB)[1] if saved is None else saved)
-
         def pullback(c: Array) -> Array:
             S = namespace(P).zeros_like(P)
-            for s in pair_chunks(i.shape[0], rows):
-                firsts, seconds = zip(*run_pair_blocks(derivatives, s, rows), strict=True)
-                first = arrays.concat(firsts)
-                second = first if seconds[0] is None else arrays.concat(seconds)
-                arrays.add_pairs(S, i[s], j[s], c[s], first, second)
-            degree = arrays.scatter_add(N, i, c) + arrays.scatter_add(N, j, c)
+            chunks = pair_chunks(i.shape[0], rows)
+            D = arrays.empty((chunks[0].stop if chunks else 0, self.sides, m, m), P)
+
+            def differentiate(first: int, s: slice) -> None:
+                FA, FB = Taken(F, i[s]), Taken(F, j[s])
+                saved = kept.pop(s.start, None)  # used up
+                saved = self.link(FA, FB)[1] if saved is None else saved
+                self.derivative(FA, FB, saved, D[s.start - first : s.stop - first])
+
+            for chunk in chunks:
+                list(run_pair_blocks(partial(differentiate, chunk.start), chunk, rows))
+                arrays.add_pairs(S, i[chunk], j[chunk], c[chunk], D[: chunk.stop - chunk.start])
+            degree = arrays.pair_sums(N, i, j, c)
             return symmetric(self.finish(S, F, degree))
 
         return d2, pullback
@@ -165,35 +166,35 @@ class AffineInvariant(PairMetric):
     def values(self, FA: Factors, FB: Factors) -> Array:
         K = FA[1] @ FB[0]
         xp = namespace(K)
-        w = arrays.eigvalsh(arrays.times_transposed(K))
+        w = arrays.eigvalsh(arrays.gram(K))
         wide = spread_out(w)
         if bool(wide.any()):
             w[wide] = positive(xp.linalg.svdvals(K[wide]) ** 2)
         return xp.sum(xp.log(w) ** 2, axis=-1)
 
     def link(self, FA: Factors, FB: Factors) -> tuple[Array, tuple[Array, ...]]:
-        inverse = FA[1]
-        K = inverse @ FB[0]
+        K = FA[1] @ FB[0]
         xp = namespace(K)
-        w, U = arrays.eigh(arrays.times_transposed(K))
+        w, V = arrays.eigh(arrays.gram(K))
         wide = spread_out(w)
-        right: tuple[Array, ...] = ()
+        other: tuple[Array, ...] = ()
         if bool(wide.any()):
-            U[wide], s, Vt = xp.linalg.svd(K[wide])
-            w[wide] = positive(s * s)
-            right = wide, FB[1][wide].mT @ Vt.mT
-        left = inverse.mT @ U  # L_i^-T U
+            U, s, Vt = xp.linalg.svd(K[wide])
+            w[wide], V[wide] = positive(s * s), Vt.mT
+            other = wide, U.mT @ FA[1][wide]
         log_w = xp.log(w)
-        return xp.sum(log_w**2, axis=-1), (w, log_w, left, *right)
+        return xp.sum(log_w**2, axis=-1), (w, log_w, V.mT @ FB[1], *other)
 
-    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...]) -> tuple[Array, Array | None]:
-        w, log_w, left, *wide = saved
-        first = (left * (-2 * log_w)[:, None, :]) @ left.mT
-        second = (left * (2 * log_w / w)[:, None, :]) @ left.mT  # left / sqrt(w) is L_j^-T V
+    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...], out: Array) -> None:
+        w, log_w, right, *wide = saved  # right = V'L_j^-1, of which diag(s) right is U'L_i^-1
+        scaled = arrays.empty((*right.shape[:2], 2, right.shape[2]), right)
+        scaled[:, :, 0] = right * (-2 * w * log_w)[:, :, None]
+        scaled[:, :, 1] = right * (2 * log_w)[:, :, None]
+        k, m, _ = right.shape
+        arrays.product_into(scaled.reshape(k, m, 2 * m).mT, right, out.reshape(k, 2 * m, m))
         if wide:  # but not to working precision where the eigenvalues spread far
-            where, right = wide
-            second[where] = (right * (2 * log_w[where])[:, None, :]) @ right.mT
-        return first, second
+            where, left = wide
+            out[where, 0] = left.mT @ (left * (-2 * log_w[where])[:, :, None])
 
 
 class Stein(PairMetric):
@@ -201,6 +202,7 @@ class Stein(PairMetric):
 
     name = "stein"
     kept = 1
+    sides = 1
     aliases = ("logdet",)
     invariance = "linear"
     scale_free = True
@@ -220,14 +222,11 @@ class Stein(PairMetric):
         L = cholesky(both, exact=True)
         return nonnegative(logdet(L) - L.shape[-1] * math.log(2) - (FA[1] + FB[1]) / 2), (L,)
 
-    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...]) -> tuple[Array, Array | None]:
-        return arrays.inverse_halves(saved[0]), None
+    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...], out: Array) -> None:
+        out[:, 0] = arrays.gram(arrays.inverse_lower(saved[0]))
 
     def finish(self, S: Array, F: tuple[Array, ...], degree: Array) -> Array:
-        def add(S: Array, P: Array, degree: Array) -> Array:
-            return arrays.from_halves(S - arrays.inverse_halves(cholesky(P, exact=True)) * (degree / 2)[:, None, None])
-
-        return over_blocks(add, S, F[0], degree)
+        return over_blocks(lambda S, P, c: S - spd_inverse(P) * (c / 2)[:, None, None], S, F[0], degree)
 
 
 class BuresWasserstein(PairMetric):
@@ -247,7 +246,7 @@ class BuresWasserstein(PairMetric):
     def values(self, FA: Factors, FB: Factors) -> Array:
         K = FB[1].mT @ FA[1]
         xp = namespace(K)
-        w = arrays.eigvalsh(arrays.times_transposed(K))
+        w = arrays.eigvalsh(arrays.gram(K))
         wide = ~(w[:, 0] * ROOT_SPREAD >= w[:, -1])
         s = xp.sqrt(nonnegative(w))
         if bool(wide.any()):
@@ -261,13 +260,12 @@ class BuresWasserstein(PairMetric):
         U, s, Vt = xp.linalg.svd(K, full_matrices=False)
         return nonnegative(FA[2] + FB[2] - 2 * xp.sum(s, axis=-1)), (U, s, Vt)
 
-    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...]) -> tuple[Array, Array | None]:
+    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...], out: Array) -> None:
         U, s, Vt = saved
         xp = namespace(s)
         eye = xp.eye(s.shape[-1], dtype=s.dtype, device=s.device)
         # optimal maps: T P_i T = P_j with T = L_j U diag(1/s) U' L_j', and its inverse from the other side
         left = FB[1] @ U
         right = FA[1] @ Vt.mT
-        first = eye - (left / s[:, None, :]) @ left.mT
-        second = eye - (right / s[:, None, :]) @ right.mT
-        return first, second
+        out[:, 0] = eye - (left / s[:, None, :]) @ left.mT
+        out[:, 1] = eye - (right / s[:, None, :]) @ right.mT

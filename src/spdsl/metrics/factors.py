@@ -32,7 +32,7 @@ def positive(w: Array) -> Array:
 
 def spread_out(w: Array) -> Array:
     """Which rows of ascending eigenvalues spread so far that the smallest has lost its digits, or is not positive."""
-    return ~((w[:, 0] * SPREAD >= w[:, -1]) & (w[:, 0] > 0))
+    return ~(w[:, 0] * SPREAD > w[:, -1])  # false where the smallest is not positive: the largest is not smaller
 
 
 def cholesky(P: Array, *, exact: bool = False) -> Array:
@@ -54,7 +54,7 @@ def logdet(L: Array) -> Array:
 
 def spd_inverse(P: Array) -> Array:
     """Inverse of SPD matrices by their Cholesky factors."""
-    return symmetric(arrays.from_halves(arrays.inverse_halves(cholesky(P))))
+    return arrays.gram(arrays.inverse_lower(cholesky(P)))
 
 
 def diagonal_matrix(d: Array) -> Array:

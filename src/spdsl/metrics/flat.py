@@ -50,7 +50,7 @@ class FlatMetric(Metric):
             d2 = pair_blocks(lambda s: ((Z[i[s]] - Z[j[s]]) ** 2).sum(axis=-1), i.shape[0], Z)
 
         def pullback(c: Array) -> Array:
-            degree = arrays.scatter_add(shape[0], i, c) + arrays.scatter_add(shape[0], j, c)
+            degree = arrays.pair_sums(shape[0], i, j, c)
             G = 2 * (degree[:, None] * Z - arrays.pair_product(i, j, c, Z))
             return over_blocks(self.pull, G.reshape(shape), *saved)
 

@@ -69,15 +69,22 @@ class MemoryStack:
     def gradient(self, S: Array) -> Array:
         _, m, n = self.WX.shape
         step, self._pending = self._pending, 0.0
+        size, S = self._sized(S)
 
         def part(s: slice) -> Array:
             if step:
                 self._advance(s, step)
-            block = double(self.WX[s])
             left = namespace(S).permute_dims(S[s], (1, 0, 2)).reshape(m, -1)
-            return left @ block.reshape(-1, n)
+            return double(left @ self.WX[s].reshape(-1, n))
 
-        return 2 * sum(self._blocks(part, m * n)).mT
+        return (2 * size) * sum(self._blocks(part, m * n)).mT
+
+    def _sized(self, S: Array) -> tuple[float, Array]:
+        """S as a number times a stack in the precision of X, which may have no room for the size of its entries."""
+        if self.X.dtype == S.dtype:
+            return 1.0, S
+        size = float(namespace(S).max(abs(S))) or 1.0
+        return size, self._cast(S / size)
 
     def _pass(self, H: Array, right: Array, out: Array) -> Array:
         """Write all `H'X_i` to `out` and return `H'X_i right`: one pass over the data."""
