@@ -187,11 +187,10 @@ class AffineInvariant(PairMetric):
 
     def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...], out: Array) -> None:
         w, log_w, right, *wide = saved  # right = V'L_j^-1, of which diag(s) right is U'L_i^-1
-        scaled = arrays.empty((*right.shape[:2], 2, right.shape[2]), right)
-        scaled[:, :, 0] = right * (-2 * w * log_w)[:, :, None]
-        scaled[:, :, 1] = right * (2 * log_w)[:, :, None]
         k, m, _ = right.shape
-        arrays.product_into(scaled.reshape(k, m, 2 * m).mT, right, out.reshape(k, 2 * m, m))
+        weights = namespace(w).stack([-2 * w * log_w, 2 * log_w], axis=-1)
+        both = (weights[..., None] * right[:, :, None, :]).reshape(k, m, 2 * m)
+        arrays.product_into(both.mT, right, out.reshape(k, 2 * m, m))
         if wide:  # but not to working precision where the eigenvalues spread far
             where, left = wide
             out[where, 0] = left.mT @ (left * (-2 * log_w[where])[:, :, None])
