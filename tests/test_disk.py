@@ -279,3 +279,25 @@ def test_memory_is_set_by_a_block(tmp_path):
         check=True,
     )
     assert 1024 * int(out.stdout) < 0.25 * Path(tmp_path / "a.npy").stat().st_size
+
+
+def test_a_file_that_disappears_behind_the_last_iteration_leaves_the_model_as_it_was(path, tmp_path):
+    model = SPDSL(3, max_iter=2, tol=0.0).fit(X, (Y + 1) % 2)
+    before = dict(vars(model))
+    model.set_params(checkpoint=tmp_path / "snapshot", max_iter=10)
+    with pytest.raises(OSError, match=r"stack\.npy can no longer be opened"):
+        change_after(model, 10, lambda: os.remove(path)).fit(path, Y)
+    assert all(vars(model)[name] is value for name, value in before.items() if name.endswith("_"))
+    assert (tmp_path / "snapshot").exists()  # so that the iterations are not lost
+
+
+def test_an_interruption_before_the_iterations_leaves_the_model_as_it_was(path, monkeypatch):
+    def interrupted(self, metric):
+        raise KeyboardInterrupt
+
+    model = SPDSL(3, max_iter=2).fit(X[:, :5, :5], Y)
+    monkeypatch.setattr("spdsl.samples.DiskSamples.sqdist_blocks", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(n_within=2).fit(path, Y)
+    assert model.n_features_in_ == 5
+    assert model.score(X[:, :5, :5], Y) > 0.5

@@ -97,15 +97,14 @@ class SPDEstimator(BaseEstimator):
         save(self, path)
 
     @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """A fit that fails inside leaves the size of the matrices as it was, so that an older fit stays usable."""
-        before = vars(self).get("n_features_in_")
+    def _whole(self, on: type[BaseException] = BaseException) -> Iterator[None]:
+        """A fit that fails inside, by `on`, leaves everything as it was, so that an older fit stays usable."""
+        before = dict(vars(self))
         try:
             yield
-        except Exception:
-            self.__dict__.pop("n_features_in_", None)
-            if before is not None:
-                self.n_features_in_ = before
+        except on:
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _check_X(self, X: Any, *, reset: bool = False, name: str = "X") -> Array:

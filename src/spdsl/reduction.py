@@ -103,18 +103,23 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         self. After Ctrl-C during the iterations the best W so far is kept, `status_` is "interrupted", and
         KeyboardInterrupt goes on.
         """
-        with self._whole():
-            samples = self._check_X(X, reset=True)
-            classes, labels = self._check_y(y, samples.shape[0])
-            self._check_parameters(samples.shape[0])
-            with self._at_work(samples):
-                moved = samples.to_device(self.device)
-                start = self._initial(moved)
-                problem, graph = self._problem(moved, labels, start)
-                result = self._minimize(problem, start, self._checkpoint(samples.shape, labels))
-        self.classes_, self.graph_ = classes, graph
-        self._keep(problem.objective)
-        self._settle(result, samples, labels)
+        with self._whole(Exception):  # an interruption behind the iterations leaves the W that they have reached
+            with self._whole():
+                samples = self._check_X(X, reset=True)
+                classes, labels = self._check_y(y, samples.shape[0])
+                self._check_parameters(samples.shape[0])
+                checkpoint = self._checkpoint(samples.shape, labels)
+                with self._at_work(samples):
+                    moved = samples.to_device(self.device)
+                    start = self._initial(moved)
+                    problem, graph = self._problem(moved, labels, start)
+                    result = self._minimize(problem, start, checkpoint)
+            self.classes_, self.graph_ = classes, graph
+            self._keep(problem.objective)
+            self._settle(result, samples, labels)
+        if checkpoint is not None and result.status not in ("interrupted", "callback"):
+            checkpoint.remove()
+        self._warn(result)
         if result.status == "interrupted":
             raise KeyboardInterrupt
         return self
@@ -314,8 +319,6 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
                     save=None if checkpoint is None else checkpoint.save,
                     **(self.solver_options or {}),
                 )
-                if checkpoint is not None and result.status not in ("interrupted", "callback"):
-                    checkpoint.remove()
                 progress.finish(result.message)
                 return result
             except NotPositiveDefiniteError as error:
@@ -329,7 +332,11 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         self.n_iter_ = len(result.history) - 1
         self.n_passes_ = result.passes
         self.status_, self.message_ = result.status, result.message
+        self.__dict__.pop("classifier_", None)  # an interruption must not leave an old one beside a new W
         self._fit_classifier(X, labels)
+
+    def _warn(self, result: SolverResult) -> None:
+        """Say so where the solver has not converged."""
         if self.max_iter > 0 and self.n_iter_ == 0 and result.status in ("gradient", "precision"):
             warnings.warn(
                 f"{type(self).__name__}: the objective does not change around the start, so nothing was learned; use "
@@ -393,12 +400,12 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n_matrices,): by default those of the nearest neighbours under the learned distance."""
-        reduced = self.transform(X)
-        return self.classifier_._predict(reduced)
+        check_is_fitted(self, "classifier_")
+        return self.classifier_._predict(self.transform(X))
 
     def _soft(self, X: Any, name: str) -> np.ndarray:
-        reduced = self.transform(X)
-        return self.classifier_._soft(reduced, name)
+        check_is_fitted(self, "classifier_")
+        return self.classifier_._soft(self.transform(X), name)
 
     @available_if(lambda self: head_offers(self.classifier, "predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
