@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import cross_val_score
 
 from samples import labelled
-from spdsl import SPDML, SPDSL
+from spdsl import SPDML, SPDSL, pairwise_sqdist
 from spdsl.graphs import survey_pairs
 from spdsl.metrics import METRICS
-from spdsl.samples import as_samples, sources, spool
+from spdsl.samples import DiskSamples, as_samples, sources, spool
 
 N, n = 40, 6
 X, Y = labelled(N, n)
@@ -32,6 +32,11 @@ def small_blocks(monkeypatch):
 def path(tmp_path):
     np.save(tmp_path / "stack.npy", X)
     return tmp_path / "stack.npy"
+
+
+def backwards(folder):
+    np.save(folder / "back.npy", X[::-1])
+    return np.load(folder / "back.npy", mmap_mode="r")[::-1]
 
 
 def in_h5(folder):
@@ -68,6 +73,7 @@ PLACES = {
     "path": lambda folder: np.save(folder / "a.npy", X) or str(folder / "a.npy"),
     "memory map": as_map,
     "view of a memory map": strided_map,
+    "memory map read backwards": backwards,
     "HDF5": in_h5,
     "Zarr": in_zarr,
     "files": in_files,
@@ -77,6 +83,7 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES)
 def test_a_fit_on_disk_equals_the_fit_in_memory(place, tmp_path):
     stack = PLACES[place](tmp_path)
+    assert isinstance(as_samples(stack), DiskSamples)
     model = SPDSL(3, n_within=3, n_between=4, beta="original", max_iter=15, tol=0.0)
     expected = model.fit(X, Y)
     W, P, history = expected.components_, expected.transform(X), expected.history_
@@ -195,12 +202,47 @@ def test_a_dataset_whose_file_is_closed_is_an_error(tmp_path):
         model.fit(dataset, Y)
 
 
-def test_a_zarr_chunk_that_disappears_is_an_error(tmp_path):
-    array = in_zarr(tmp_path)
-    chunk = next(p for p in (tmp_path / "stack.zarr").rglob("*") if p.parts[-3:] == ("2", "0", "0"))
+@pytest.mark.parametrize("fill", [0.0, np.nan])
+def test_a_zarr_chunk_that_disappears_is_an_error(fill, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    array = zarr.create_array(str(tmp_path / "a"), shape=X.shape, chunks=(7, 3, 3), dtype="f8", fill_value=fill)
+    array[:] = X
+    chunk = next(p for p in (tmp_path / "a").rglob("*") if p.parts[-3:] == ("2", "1", "0"))
     model = change_after(SPDSL(3), 2, chunk.unlink)
-    with pytest.raises(OSError, match="reads as all zero at matrix 14: is a part of it missing"):
+    with pytest.raises(
+        OSError, match="was changed since it was first read, in matrices 9 to 17: is a part of it missing"
+    ):
         model.fit(array, Y)
+
+
+def test_a_zarr_chunk_that_was_never_written_is_named_by_its_first_matrix(tmp_path):
+    array = in_zarr(tmp_path)
+    next(p for p in (tmp_path / "stack.zarr").rglob("*") if p.parts[-3:] == ("2", "0", "0")).unlink()
+    with pytest.raises(ValueError, match=r"X\[14\] is all zero"):
+        SPDSL(3).fit(array, Y)
+
+
+def test_a_dataset_whose_file_was_closed_before_is_an_error(tmp_path):
+    dataset = in_h5(tmp_path)
+    dataset.file.close()
+    with pytest.raises(OSError, match=r"X is <Closed HDF5 dataset> and cannot be read .* open its file again"):
+        SPDSL(3).fit(dataset, Y)
+
+
+def test_a_file_of_datasets_is_an_error(tmp_path):
+    with (
+        in_h5(tmp_path).file as file,
+        pytest.raises(TypeError, match=r"holds arrays: pass one of them, e\.g\. X\['name'\]"),
+    ):
+        SPDSL(3).fit(file, Y)
+
+
+def test_a_map_of_a_file_that_was_replaced_shows_what_was_mapped(path):
+    expected = SPDSL(3, max_iter=2).fit(X, Y).components_
+    stack = np.load(path, mmap_mode="r")
+    np.save(path.with_name("other.npy"), X[::-1])
+    os.replace(path.with_name("other.npy"), path)
+    assert_allclose(SPDSL(3, max_iter=2).fit(stack, Y).components_, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["fit", "transform"])
@@ -225,15 +267,32 @@ def test_files_of_different_sizes_are_an_error(tmp_path):
     ("content", "message"),
     [
         (np.asfortranarray(X), r"C order, it holds \(40, 6, 6\) in Fortran order; save it again"),
-        (X[0], r"must hold an array \(n_matrices, n, n\) in C order, it holds \(6, 6\)"),
+        (X[0], r"must hold an array \(n_matrices, n, n\), it holds \(6, 6\); save one of that shape"),
+        (X * 1j, "must hold real numbers, it holds complex128; save it again"),
         (np.array([{}]), "is no complete .npy file of numbers"),
-        (X[:0], "must have shape"),
+        (X[:0], r"has no matrices: its shape is \(0, 6, 6\)"),
     ],
 )
 def test_files_that_hold_no_stack_are_an_error(content, message, tmp_path):
     np.save(tmp_path / "a.npy", content)
     with pytest.raises(ValueError, match=message):
         SPDSL(3).fit(tmp_path / "a.npy", Y)
+
+
+def test_files_of_other_kinds_are_named(path):
+    with pytest.raises(ValueError, match=r"a list of files, of which b\.h5 is no \.npy file"):
+        SPDSL(3).fit([path, "b.h5"], Y)
+
+
+def test_other_methods_say_that_they_do_not_read_in_blocks(path):
+    with pytest.raises(TypeError, match=r"stack\.npy is read in blocks, by SPDSL and SPDML only: .* np\.load"):
+        pairwise_sqdist(as_samples(path))
+
+
+def test_a_folder_for_temporary_files_that_is_gone_is_an_error(path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(path.parent / "gone"))
+    with pytest.raises(OSError, match=r"no temporary file can be made \(No such file .*gone, .*set TMPDIR"):
+        SPDSL(3, n_within=2, n_between=2).fit(path, Y)
 
 
 def test_a_file_cut_short_is_an_error(path):

@@ -15,7 +15,7 @@ from spdsl.samples.copies import first_copies
 from spdsl.samples.disk import DiskSamples
 from spdsl.samples.factored import FactoredSPD
 from spdsl.samples.memory import MemorySamples
-from spdsl.samples.sources import DatasetSource, FileSource, JoinedSource, Source
+from spdsl.samples.sources import KINDS, DatasetSource, FileSource, JoinedSource, Source
 from spdsl.stacks import enough_memory
 
 __all__ = [
@@ -67,14 +67,30 @@ def _source(X: Any) -> Source | None:
         return JoinedSource([FileSource.npy(path) for path in X])
     if isinstance(X, np.memmap) and X.ndim == 3 and X.shape[1] == X.shape[2] and X.size:
         return FileSource.mapped(X)
-    kind = type(X).__module__.partition(".")[0]
-    if kind in ("h5py", "zarr") and getattr(X, "ndim", 0) == 3 and np.dtype(X.dtype).kind in "fiu":
-        return DatasetSource(X)
+    if type(X).__module__.partition(".")[0] in ("h5py", "zarr"):
+        return _dataset(X)
     return None
 
 
+def _dataset(X: Any) -> Source | None:
+    """An HDF5 or Zarr array of numbers as a source; None where the checks of an array have something to say about it."""
+    if hasattr(X, "keys"):
+        raise TypeError(f"X is {X!r}, which holds arrays: pass one of them, e.g. X['name']")
+    try:
+        stack = len(X.shape) == 3 and np.dtype(X.dtype).kind in KINDS
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise OSError(f"X is {X!r} and cannot be read ({error}): open its file again") from error
+    return DatasetSource(X) if stack else None
+
+
 def _are_paths(X: Any) -> bool:
-    return isinstance(X, list | tuple) and len(X) > 0 and all(map(_is_path, X))
+    """Whether X is a list of files; an error where one of them is no `.npy` file."""
+    if not isinstance(X, list | tuple) or not X or not all(isinstance(one, str | os.PathLike) for one in X):
+        return False
+    odd = [os.fspath(path) for path in X if not _is_path(path)]
+    if odd:
+        raise ValueError(f"X is a list of files, of which {odd[0]} is no .npy file: save its matrices by np.save")
+    return True
 
 
 def _is_dask(X: Any) -> bool:
@@ -83,4 +99,4 @@ def _is_dask(X: Any) -> bool:
 
 def _is_path(X: Any) -> bool:
     """Whether X names an `.npy` file."""
-    return isinstance(X, str | os.PathLike) and os.fspath(X).endswith(".npy")
+    return isinstance(X, str | os.PathLike) and str(os.fspath(X)).endswith(".npy")

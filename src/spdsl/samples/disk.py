@@ -27,8 +27,10 @@ class DiskSamples:
     ndim = 3
 
     def __init__(self, source: Source, precision: str = "double", device: Any = None) -> None:
-        if len(source.shape) != 3 or source.shape[1] != source.shape[2] or 0 in source.shape:
+        if len(source.shape) != 3 or source.shape[1] != source.shape[2]:
             raise ValueError(f"{source.label} must have shape (n_matrices, n, n), got {tuple(source.shape)}")
+        if 0 in source.shape:
+            raise ValueError(f"{source.label} has no matrices: its shape is {tuple(source.shape)}; choose one or more")
         self.source, self.precision, self.device = source, precision, device
         self.shape = source.shape
         self.model = self._moved(np.empty((0, *source.shape[1:])))
@@ -43,6 +45,11 @@ class DiskSamples:
         if chosen.ndim != 1:
             raise TypeError(f"choose samples by a slice or a list of indices, got {index!r}")
         return DiskSamples(ChosenSource(self.source, chosen), self.precision, self.device)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise TypeError(
+            f"{self.source.label} is read in blocks, by SPDSL and SPDML only: for other methods load it, e.g. np.load(path)"
+        )
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
         """Blocks (b, n, n) as they are computed with; a block is overwritten when the next but one is read."""

@@ -18,6 +18,8 @@ import numpy as np
 
 BLOCK_BYTES = 1 << 23  # read at once: a block and the one behind it stay in the cache that the cores share
 
+KINDS = "fiu"  # of the numbers that matrices may be stored as
+
 Read = Callable[[int, int], np.ndarray]
 
 
@@ -66,33 +68,44 @@ class FileSource:
         """All of an `.npy` file."""
         if not os.path.isfile(path):
             raise FileNotFoundError(f"there is no file {os.fspath(path)}")
-        try:
-            mapped = np.lib.format.open_memmap(path, mode="r")
-        except ValueError as error:
-            raise ValueError(f"{path} is no complete .npy file of numbers: {error}") from error
-        source = None if mapped.ndim != 3 or mapped.shape[1] != mapped.shape[2] else cls.mapped(mapped)
-        if source is None:
+        shape, dtype, in_order, offset = _header(path)
+        if len(shape) != 3 or shape[1] != shape[2] or 0 in shape[1:]:
+            raise ValueError(f"{path} must hold an array (n_matrices, n, n), it holds {shape}; save one of that shape")
+        if dtype.kind not in KINDS:
+            raise ValueError(f"{path} must hold real numbers, it holds {dtype}; save it again, e.g. X.astype(float)")
+        if not in_order:
             raise ValueError(
-                f"{path} must hold an array (n_matrices, n, n) in C order, it holds {mapped.shape} "
-                f"{'in Fortran order' if mapped.flags.fnc else 'in C order'}; "
+                f"{path} must be in C order, it holds {shape} in Fortran order; "
                 f"save it again, e.g. np.save(path, np.ascontiguousarray(X))"
             )
-        return source
+        return cls(path, dtype, shape, offset, dtype.itemsize * shape[1] * shape[2])
 
     @classmethod
     def mapped(cls, X: np.memmap) -> FileSource | None:
-        """What a memory map shows of its file; None where there is no such file or the matrices lie scattered in it."""
+        """What a memory map shows of its file; None where the file shows something else or the matrices lie scattered."""
         n, item = X.shape[-1], X.dtype.itemsize
         whole = getattr(X, "_mmap", None)
-        if whole is None or X.filename is None or X.strides[1:] != (n * item, item) or X.strides[0] < n * n * item:
+        scattered = X.strides[1:] != (n * item, item) or abs(X.strides[0]) < n * n * item
+        if whole is None or X.filename is None or scattered or X.dtype.kind not in KINDS:
             return None
-        if X.dtype.kind not in "fiu" or not os.path.exists(X.filename) or X.mode == "c":
+        if not os.path.exists(X.filename) or X.mode == "c":
             return None  # "c": changes show in the map and not in the file
         whole.flush()
         begin = np.frombuffer(whole, np.uint8).__array_interface__["data"][0]
         before = X.offset - X.offset % mmap.ALLOCATIONGRANULARITY
         offset = before + X.__array_interface__["data"][0] - begin
-        return cls(X.filename, X.dtype, X.shape, offset, X.strides[0])
+        source = cls(X.filename, X.dtype, X.shape, offset, X.strides[0])
+        return source if source._shows(X, whole.size()) else None
+
+    def _shows(self, X: np.memmap, size: int) -> bool:
+        """Whether this is the file of a map, of `size` bytes, and not another that has its name now."""
+        if size != os.path.getsize(self._path):
+            return False
+        places = self.offset, self.offset + (len(X) - 1) * self.stride
+        if max(places) + X[0].nbytes > size:
+            return True  # it has shrunk: reading will say so, looking at the map would kill the process
+        with self.reader() as read:
+            return all(np.array_equal(read(k, k + 1)[0], X[k], equal_nan=True) for k in (0, len(X) - 1))
 
     def slices(self, size: int) -> list[slice]:
         return even_slices(self.shape[0], size)
@@ -144,6 +157,7 @@ class DatasetSource:
         self.dataset = dataset
         self.label = f"{type(dataset).__module__.split('.')[0]} array {getattr(dataset, 'name', '')}".rstrip()
         self.shape = tuple(dataset.shape)
+        self._sums: dict[tuple[int, int], float] = {}
 
     def slices(self, size: int) -> list[slice]:
         return even_slices(self.shape[0], size)
@@ -159,9 +173,15 @@ class DatasetSource:
             raise OSError(f"{self.label} could not be read at matrix {start}: {error}") from error
         if len(block) < stop - start:
             raise OSError(f"{self.label} ends before matrix {stop}: it has shrunk during the fit")
-        empty = np.flatnonzero(block[:, 0, 0] == 0)
-        if len(empty) and not block[empty[0]].any():  # Zarr reads zeros where a chunk is missing
-            raise OSError(f"{self.label} reads as all zero at matrix {start + empty[0]}: is a part of it missing?")
+        # no date tells that an array has changed, and Zarr reads a constant where a chunk is missing
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(np.sum(block, dtype=np.float64))
+        first = self._sums.setdefault((start, stop), total)
+        if total != first and not np.isnan(first):  # NaN from the start is for the check to name
+            raise OSError(
+                f"{self.label} was changed since it was first read, in matrices {start} to {stop - 1}: is a part of it "
+                f"missing? Leave it as it is"
+            )
         return block
 
 
@@ -225,6 +245,15 @@ class ChosenSource:
                 return np.concatenate([read_all(int(run[0]), int(run[-1]) + 1).copy() for run in runs])
 
             yield read
+
+
+def _header(path: Any) -> tuple[tuple[int, ...], np.dtype, bool, int]:
+    """Shape and dtype of an `.npy` file, whether it is in C order, and where its numbers begin."""
+    try:
+        mapped = np.lib.format.open_memmap(path, mode="r")
+    except ValueError as error:
+        raise ValueError(f"{path} is no complete .npy file of numbers: {error}") from error
+    return mapped.shape, mapped.dtype, mapped.flags.c_contiguous, mapped.offset
 
 
 def _identity(stat: os.stat_result) -> tuple[int, int, int]:

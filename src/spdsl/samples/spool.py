@@ -30,7 +30,10 @@ class Spool:
         self._written = 0
 
     def __enter__(self) -> Self:
-        self._file = tempfile.TemporaryFile(buffering=0)
+        try:
+            self._file = tempfile.TemporaryFile(buffering=0)
+        except OSError as error:
+            raise _no_file(error, f"no temporary file can be made ({error.strerror}) in") from error
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -48,12 +51,7 @@ class Spool:
             if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
                 raise
             size = self.count * rows.shape[1] * 8 / 1e9
-            raise OSError(
-                error.errno,
-                f"no room for a temporary file of {size:.2g} GB in {tempfile.gettempdir()}, which the pairs of nearest "
-                f"samples need: set TMPDIR to a folder with room, use n_within='all' and n_between='all', or "
-                f"search='approximate'",
-            ) from error
+            raise _no_file(error, f"no room for a temporary file of {size:.2g} GB in") from error
         self._written += len(rows)
 
     def read(self, start: int, stop: int) -> Factors:
@@ -92,3 +90,12 @@ class Spool:
                     for row in rows[: k + 1]:
                         left = tuple(part[row.start - top : row.stop - top] for part in held)
                         yield row, column, metric.cross(left, right)
+
+
+def _no_file(error: OSError, what: str) -> OSError:
+    """The same error, in words that say what the file is for and how to do without it."""
+    return OSError(
+        error.errno,
+        f"{what} {tempfile.tempdir or 'any known folder'}, which the pairs of nearest samples need: set TMPDIR to a folder "
+        f"with room, use n_within='all' and n_between='all', or search='approximate'",
+    )
