@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import cross_val_score
 
-from spdsl import METRICS, SPDML, SPDSL, FactoredSPD, pairwise_sqdist
+from spdsl import METRICS, SPDML, SPDSL, FactoredSPD, SPDNearestNeighbor, pairwise_sqdist
 from spdsl.features import FeatureError, set_covariance, set_factors
 from spdsl.graphs import survey_pairs
 from spdsl.samples import spectra
@@ -179,7 +179,13 @@ NAN = np.array([[[1.0], [2], [3]], [[1], [np.nan], [2]]])
         ((GOOD, -1.0), "ridge[0] is -1.0: it must be finite and not below zero"),
         ((GOOD, [1.0, np.nan]), "ridge[1] is nan"),
         ((GOOD, [1.0]), "ridge must be a number or (2,)"),
-        ((GOOD, 1.0, np.ones((2, 4))), "mean must have shape (2, 3), one row for each factor; got (2, 4)"),
+        ((GOOD, 1.0, np.ones((2, 4))), "mean must have shape (2, 3), one row of real numbers for each factor; mean[0]"),
+        ((GOOD, 1.0, [np.ones(3), None]), "mean[1] has shape (), dtype object"),
+        ((GOOD, 1.0, np.ones((1, 3))), "mean must have shape (2, 3), one row for each factor; got (1, 3)"),
+        ((GOOD, 1.0, 3.0), "mean must hold one entry for each sample, got float"),
+        ((GOOD, "a"), "ridge must be a number or (2,), one for each factor; got 'a'"),
+        ((GOOD, 1j), "ridge must be a number or (2,), one for each factor; got 1j"),
+        ((None, 1.0), "factors must hold one entry for each sample, got NoneType"),
         ((GOOD, 1.0, [[1, 2, 3], [1, np.inf, 3]]), "mean[1] contains NaN or infinity"),
         (([], 1.0), "factors is empty"),
         ((np.ones((3, 2)), 1.0), "factors[0] must be a matrix (d, r) of real numbers, got shape (2,)"),
@@ -189,6 +195,19 @@ NAN = np.array([[[1.0], [2], [3]], [[1], [np.nan], [2]]])
 def test_bad_factors(arguments, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         FactoredSPD(*arguments)
+
+
+def test_arguments_may_come_one_by_one():
+    X = FactoredSPD(iter(GOOD), iter([1.0, 2.0]), iter(np.ones((2, 3))))
+    assert_allclose(X.dense(), FactoredSPD(GOOD, [1.0, 2.0], np.ones((2, 3))).dense())
+
+
+def test_choosing_none_and_other_methods_are_errors():
+    X = make("even")
+    with pytest.raises(ValueError, match="no samples are chosen"):
+        X[[]]
+    with pytest.raises(TypeError, match=r"FactoredSPD is for SPDSL, SPDML and pairwise_sqdist; .* X\.dense\(\)"):
+        SPDNearestNeighbor().fit(X, LABELS)
 
 
 def test_a_ridge_below_working_precision_is_an_error():

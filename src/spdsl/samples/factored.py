@@ -44,7 +44,7 @@ class FactoredSPD:
     ndim = 3
 
     def __init__(self, factors: Any, ridge: Any, mean: Any = None) -> None:
-        parts = [_as_factor(factor, k) for k, factor in enumerate(factors)]
+        parts = [_as_factor(factor, k) for k, factor in enumerate(_listed("factors", factors))]
         if not parts:
             raise ValueError("factors is empty: pass one factor (d, r) per sample")
         for k, part in enumerate(parts):
@@ -53,7 +53,7 @@ class FactoredSPD:
                     f"factors[{k}] has {len(part)} rows where factors[0] has {len(parts[0])}: all need the same features"
                 )
         N, d = len(parts), len(parts[0])
-        mean = None if mean is None or all(one is None for one in mean) else mean
+        means = [] if mean is None else _listed("mean", mean)
         delta = _as_ridge(ridge, N)
         for k, part in enumerate(parts):
             if delta[k] == 0 and part.shape[1] < d:
@@ -61,7 +61,7 @@ class FactoredSPD:
                     f"ridge[{k}] is 0 and factors[{k}] has {part.shape[1]} columns for {d} rows: that matrix is singular; "
                     f"use a ridge above zero, e.g. 1e-3 times the trace"
                 )
-        rows, starts = _join(parts, None if mean is None else _as_mean(mean, N, d))
+        rows, starts = _join(parts, None if all(one is None for one in means) else _as_mean(means, N, d))
         self._set(rows, starts, delta, d)
 
     def _set(self, rows: Array, starts: np.ndarray, ridge: Array, depth: int) -> None:
@@ -88,10 +88,15 @@ class FactoredSPD:
         chosen = np.arange(len(self))[index]
         if chosen.ndim != 1:
             raise TypeError(f"choose samples by a slice or a list of indices, got {index!r}")
+        if not len(chosen):
+            raise ValueError("no samples are chosen: choose one or more")
         sizes = np.diff(self.starts)[chosen]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         take = np.repeat(self.starts[chosen] - starts[:-1], sizes) + np.arange(starts[-1])
         return FactoredSPD._of(self.rows[take], starts, self.ridge[chosen], self.depth)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise TypeError("FactoredSPD is for SPDSL, SPDML and pairwise_sqdist; for other methods form it, X.dense()")
 
     @property
     def augmented(self) -> bool:
@@ -240,11 +245,21 @@ def _as_factor(factor: Any, k: int) -> np.ndarray:
     return factor
 
 
+def _listed(name: str, parts: Any) -> list[Any]:
+    """An argument with one entry a sample."""
+    try:
+        return list(parts)
+    except TypeError as error:
+        raise ValueError(f"{name} must hold one entry for each sample, got {type(parts).__name__}") from error
+
+
 def _as_ridge(ridge: Any, N: int) -> np.ndarray:
     """delta (N,), finite and not negative."""
-    delta = (
-        np.array(np.broadcast_to(np.asarray(ridge, np.float64), N)) if np.ndim(ridge) == 0 else np.array(ridge, float)
-    )
+    try:
+        given = np.asarray(list(ridge) if isinstance(ridge, Iterator) else ridge, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"ridge must be a number or ({N},), one for each factor; got {ridge!r}") from error
+    delta = np.array(np.broadcast_to(given, N)) if given.ndim == 0 else given.copy()
     if delta.shape != (N,):
         raise ValueError(f"ridge must be a number or ({N},), one for each factor; got shape {delta.shape}")
     bad = np.flatnonzero(~(np.isfinite(delta) & (delta >= 0)))
@@ -253,10 +268,17 @@ def _as_ridge(ridge: Any, N: int) -> np.ndarray:
     return delta
 
 
-def _as_mean(mean: Any, N: int, d: int) -> np.ndarray:
+def _as_mean(means: list[Any], N: int, d: int) -> np.ndarray:
     """Means (N, d), finite."""
-    mean = np.array([arrays.to_numpy(one) for one in mean], dtype=np.float64)
-    if mean.shape != (N, d):
+    parts = [arrays.to_numpy(one) for one in means]
+    for k, part in enumerate(parts):
+        if part.shape != (d,) or part.dtype.kind not in "fiu":
+            raise ValueError(
+                f"mean must have shape ({N}, {d}), one row of real numbers for each factor; mean[{k}] has shape "
+                f"{part.shape}, dtype {part.dtype}"
+            )
+    mean = np.array(parts, dtype=np.float64)
+    if len(mean) != N:
         raise ValueError(f"mean must have shape ({N}, {d}), one row for each factor; got {mean.shape}")
     bad = np.flatnonzero(~np.isfinite(mean).all(axis=1))
     if len(bad):
