@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 import warnings
 
 import numpy as np
@@ -102,6 +104,44 @@ def test_without_a_client_a_list_of_files_is_read_here(files):
     assert isinstance(as_samples(files), DiskSamples) == (distributed.client._get_global_client() is None)
 
 
+def test_two_fits_may_share_samples(client, files):
+    samples = ClusterSamples(files)
+    found = {}
+
+    def fit(init):
+        found[init] = SPDSL(3, init=init, **FIT).fit(samples, Y)
+
+    threads = [threading.Thread(target=fit, args=(init,)) for init in ("identity", "pca")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for init, model in found.items():
+        same_fit(model, SPDSL(3, init=init, **FIT).fit(X, Y))
+    assert kept_on_workers(client) == 0
+
+
+def test_chunks_and_files_without_matrices_are_passed_over(client, files, tmp_path):
+    np.save(tmp_path / "none.npy", X[:0])
+    expected = SPDSL(3, **FIT).fit(X, Y)
+    for data in ([files[0], tmp_path / "none.npy", *files[1:]], da.from_array(X, chunks=((21, 0, 21), 6, 6))):
+        same_fit(SPDSL(3, **FIT).fit(data, Y), expected)
+    with pytest.raises(ValueError, match=r"X has no matrices: its shape is \(0, 6, 6\)"):
+        SPDSL(3).fit(da.zeros((0, 6, 6)), Y)
+
+
+def test_files_are_found_from_the_folder_of_the_driver(client, files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the workers stay where they are
+    assert as_samples([os.path.basename(path) for path in files]).shape == X.shape
+
+
+def test_cost_keeps_nothing_on_the_workers(client, files):
+    value, _ = (function := SPDSL(3).cost(files, Y))(np.eye(n, 3))
+    assert_allclose(value, SPDSL(3).cost(X, Y)(np.eye(n, 3))[0], rtol=1e-10)
+    assert kept_on_workers(client) == 0
+    del function
+
+
 # ---------------------------------------------------------------------- what a worker does
 
 
@@ -115,22 +155,25 @@ def test_orders_are_followed_from_whatever_a_worker_has_kept():
     later = shards.Order("fit", 0, 3, V, moves)
     expected = 2 * np.sum(X @ V @ S, axis=0)
 
-    def gradient():
-        return shards.gradient(X, later, "double", shards.pack(S))
+    shard = shards.Shard(X)
 
-    shards.start(X, order, "double")
-    first, second = shards.look(X, order, "double", 1, H)
+    def gradient(shard):
+        return shards.gradient(shard, later, "double", shards.pack(S))
+
+    shards.start(shard, order, "double")
+    first, second = shards.look(shard, order, "double", 1, H)
     assert_allclose(shards.unpack(first, 3), W.T @ X @ H + H.T @ X @ W, atol=1e-12)
     assert_allclose(shards.unpack(second, 3), H.T @ X @ H, atol=1e-12)
-    assert_allclose(gradient(), expected, atol=1e-10)  # moved on
-    assert_allclose(gradient(), expected, atol=1e-10)  # run once more
+    assert_allclose(gradient(shard), expected, atol=1e-10)  # moved on
+    assert_allclose(gradient(shard), expected, atol=1e-10)  # run once more
     shards.forget("fit")
-    assert_allclose(gradient(), expected, atol=1e-10)  # nothing kept
-    shards.start(X, order, "double")
-    shards.look(X, order, "double", 2, W)
-    assert_allclose(gradient(), expected, atol=1e-10)  # the look at H happened elsewhere
-    shards.forget("fit")
-    assert not shards._kept
+    assert_allclose(gradient(shard), expected, atol=1e-10)  # nothing kept
+    shards.start(shard, order, "double")
+    shards.look(shard, order, "double", 2, W)
+    assert_allclose(gradient(shard), expected, atol=1e-10)  # the look at H happened elsewhere
+    assert shards._kept
+    del shard
+    assert not shards._kept  # gone with the shard, as where a driver dies
 
 
 def kill_one_worker(client):
@@ -168,6 +211,47 @@ def test_a_bad_matrix_in_a_shard_is_named_by_its_index_among_all(client, tmp_pat
     for data in (paths, ClusterSamples(paths, in_memory=False), da.from_array(bad, chunks=(9, -1, -1))):
         with pytest.raises(ValueError, match=r"X\[30\] is not positive definite: smallest eigenvalue"):
             SPDSL(3).fit(data, Y)
+    assert kept_on_workers(client) == 0
+
+
+def held_on_workers(client):
+    """Keys in the memory of the workers, once they have had the time to drop what they may."""
+    for _ in range(50):
+        if not (count := sum(map(len, client.has_what().values()))):
+            return 0
+        time.sleep(0.05)
+    return count
+
+
+def test_an_error_that_is_held_holds_no_shards(client, files, tmp_path):
+    bad = X.copy()
+    bad[30] = np.nan
+    np.save(tmp_path / "bad.npy", bad)
+    np.save(tmp_path / "small.npy", X[:, :5, :5])
+    gc.collect()
+    for data, y in (([files[0], tmp_path / "bad.npy"], Y), ([files[0], tmp_path / "small.npy"], Y), (files, Y[:-1])):
+        with pytest.raises(ValueError, match=r"\[39\]|5 x 5|41 labels") as held:
+            SPDSL(3).fit(data, y)
+        assert held_on_workers(client) == 0, held
+
+
+def test_data_that_is_no_list_of_files_is_an_error(client):
+    for data in ("a.npy", [], X, None):
+        with pytest.raises(TypeError, match=r"a Dask array or a list of \.npy files, got"):
+            ClusterSamples(data)
+
+
+def test_choosing_from_samples_on_a_cluster_says_what_to_do(client, files):
+    with pytest.raises(TypeError, match="to choose some, for cross-validation, pass a Dask array"):
+        ClusterSamples(files)[3:]
+
+
+def test_a_client_that_is_closed_is_an_error_and_workers_are_freed(client, files):
+    other = distributed.Client(client.scheduler.address, set_as_default=False)
+    model = SPDSL(3, callback=lambda row, W: other.close() if row["iteration"] == 2 else None)
+    with pytest.raises(ClusterError, match="the cluster went away, or the client was closed"):
+        model.fit(ClusterSamples(files, other), Y)
+    assert held_on_workers(client) == 0
     assert kept_on_workers(client) == 0
 
 

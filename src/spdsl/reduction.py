@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -25,7 +25,7 @@ from spdsl.metrics import Metric, NotPositiveDefiniteError, get_metric
 from spdsl.neighbors import SPDEstimator, SPDNearestNeighbor, check_neighbors, sqdist_within
 from spdsl.objectives import Objective
 from spdsl.progress import Progress, Quiet
-from spdsl.samples import Samples, as_samples, at_work
+from spdsl.samples import Samples, as_samples, at_work, let_go
 from spdsl.solver import BETA_RULES, Problem, SolverResult, minimize
 from spdsl.validation import check_count, check_labels, check_number
 
@@ -103,9 +103,10 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         self. After Ctrl-C during the iterations the best W so far is kept, `status_` is "interrupted", and
         KeyboardInterrupt goes on.
         """
-        with self._whole(Exception):  # an interruption behind the iterations leaves the W that they have reached
+        # an interruption behind the iterations leaves the W that they have reached
+        with self._whole(Exception), ExitStack() as opened:
             with self._whole():
-                samples = self._check_X(X, reset=True)
+                samples = opened.enter_context(self._opened(X, reset=True))
                 classes, labels = self._check_y(y, samples.shape[0])
                 self._check_parameters(samples.shape[0])
                 checkpoint = self._checkpoint(samples.shape, labels)
@@ -135,13 +136,16 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         _, labels = self._check_y(y, samples.shape[0])
         self._check_parameters(samples.shape[0])
         with self._at_work(samples):
-            samples = samples.to_device(self.device)
-        problem, _ = self._problem(samples, labels, self._initial(samples))
+            moved = samples.to_device(self.device)
+            problem, _ = self._problem(moved, labels, self._initial(moved))
 
         def function(W: Array) -> tuple[float, Array]:
-            W = _as_start(W, samples.model, "W")
-            value, gradient = problem.cost(W)
-            return value, gradient
+            W = _as_start(W, moved.model, "W")
+            try:
+                value, gradient = problem.cost(W)
+                return value, gradient
+            finally:
+                samples.release()
 
         return function
 
@@ -357,12 +361,12 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         For trying several heads on one reduction: `model.set_params(classifier="lda").fit_classifier(X, y)`.
         """
         check_is_fitted(self, "components_")
-        samples = self._check_X(X)
-        classes, labels = self._check_y(y, samples.shape[0])
-        check_neighbors(self.n_neighbors, samples.shape[0])
-        check_head(self.classifier)
-        self.classes_ = classes
-        self._fit_classifier(samples, labels)
+        with self._whole(), self._opened(X) as samples:
+            classes, labels = self._check_y(y, samples.shape[0])
+            check_neighbors(self.n_neighbors, samples.shape[0])
+            check_head(self.classifier)
+            self.classes_ = classes
+            self._fit_classifier(samples, labels)
         return self
 
     def _fit_classifier(self, X: Samples, labels: np.ndarray) -> None:
@@ -383,9 +387,22 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
     def _check_X(self, X: Any, *, reset: bool = False, name: str = "X") -> Samples:
         """X as checked samples, of the size that was fitted."""
         samples = as_samples(X, self._precision())
-        samples.check(name)
-        self._check_size(samples.shape[-1], reset=reset, name=name)
+        try:
+            samples.check(name)
+            self._check_size(samples.shape[-1], reset=reset, name=name)
+        except BaseException:
+            let_go(samples, X)
+            raise
         return samples
+
+    @contextmanager
+    def _opened(self, X: Any, *, reset: bool = False, name: str = "X") -> Iterator[Samples]:
+        """The same, for as long as they are needed."""
+        samples = self._check_X(X, reset=reset, name=name)
+        try:
+            yield samples
+        finally:
+            let_go(samples, X)
 
     def _reduce(self, X: Samples) -> Array:
         return X.reduce(arrays.like(self.components_, X.model))
@@ -396,7 +413,8 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
 
     def _transform(self, X: Any, name: str = "X") -> Array:
         check_is_fitted(self, "components_")
-        return self._reduce(self._check_X(X, name=name))
+        with self._opened(X, name=name) as samples:
+            return self._reduce(samples)
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n_matrices,): by default those of the nearest neighbours under the learned distance."""

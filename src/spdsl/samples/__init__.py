@@ -28,6 +28,7 @@ __all__ = [
     "as_samples",
     "at_work",
     "first_copies",
+    "let_go",
 ]
 
 
@@ -44,6 +45,12 @@ def as_samples(X: Any, precision: str = "double") -> Samples:
         return ClusterSamples(X, precision=precision)
     source = _source(X)
     return MemorySamples(X, precision) if source is None else DiskSamples(source, precision)
+
+
+def let_go(samples: Samples, X: Any) -> None:
+    """Give back what `as_samples(X)` took to get at the data."""
+    if isinstance(samples, ClusterSamples) and samples is not X:
+        samples.close()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -51,45 +52,81 @@ class ClusterSamples:
                 "or pass an array in memory"
             )
         self.precision, self.token = precision, uuid4().hex
-        self._shards, self._names = self._place(data, in_memory)
-        shapes = self.run(shards.describe)
-        self._check_shapes(shapes)
-        self.starts = np.cumsum([0, *(shape[0] for shape in shapes)])
-        self.shape = (int(self.starts[-1]), *shapes[0][1:])
-        self.model = np.empty((0, *self.shape[1:]))
-        self._homes = self.client.who_has(self._shards)
+        self.stacks = 0
+        self._shards: list[Any] = []
+        try:
+            with self._answering():
+                self._shards, names = self._place(data, in_memory)
+            shapes = self._whole_shapes(names)
+            self.starts = np.cumsum([0, *(shape[0] for shape in shapes)])
+            self.shape = (int(self.starts[-1]), shapes[0][1], shapes[0][2])
+            self.model = np.empty((0, *self.shape[1:]))
+            with self._answering():
+                self._homes = self.client.who_has(self._shards)
+        except BaseException:
+            self.close()
+            raise
 
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __getitem__(self, index: Any) -> None:
+        raise TypeError("samples on a cluster come whole: to choose some, for cross-validation, pass a Dask array")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise TypeError("samples on a cluster are for SPDSL and SPDML: for other methods load them into memory")
+
     def _place(self, data: Any, in_memory: bool) -> tuple[list[Any], list[str]]:
         """Futures of the shards, spread evenly over the workers, and what to call them."""
         if hasattr(data, "to_delayed"):
+            from dask import delayed
+
             chunks = data.rechunk({1: -1, 2: -1}).to_delayed().ravel().tolist() if data.ndim == 3 else []
             if not chunks:
                 raise ValueError(f"X must have shape (n_matrices, n, n), got {tuple(data.shape)}")
-            return self.client.compute(chunks), [f"chunk {k}" for k in range(len(chunks))]
+            made = [delayed(shards.Shard, pure=False)(chunk) for chunk in chunks]
+            return self.client.compute(made), [f"chunk {k}" for k in range(len(chunks))]
+        if (
+            not isinstance(data, list | tuple)
+            or not all(isinstance(one, str | os.PathLike) for one in data)
+            or not data
+        ):
+            raise TypeError(
+                f"samples on a cluster are a Dask array or a list of .npy files, got {type(data).__name__}: "
+                f"pass one of these"
+            )
         workers = sorted(self.client.nthreads()) or [None]
         futures = [
             self.client.submit(
                 shards.load,
-                str(path),
+                os.path.abspath(path),  # workers may run in another folder
                 in_memory,
+                self.precision,
                 key=f"load-{self.token}-{k}",
                 workers=workers[k % len(workers)],
                 allow_other_workers=True,
             )
             for k, path in enumerate(data)
         ]
-        return futures, [str(path) for path in data]
+        return futures, [os.fspath(path) for path in data]
 
-    def _check_shapes(self, shapes: list[tuple[int, ...]]) -> None:
-        for name, shape in zip(self._names, shapes, strict=True):
+    def _whole_shapes(self, names: list[str]) -> list[tuple[int, ...]]:
+        """Shapes of the shards, of which the empty ones are dropped, or an error where they do not fit together."""
+        shapes = self.run(shards.describe)
+        self._check_shapes(names, shapes)
+        filled = [k for k, shape in enumerate(shapes) if shape[0]]
+        if not filled:
+            raise ValueError(f"X has no matrices: its shape is {tuple(shapes[0])}")
+        self._shards = [self._shards[k] for k in filled]
+        return [shapes[k] for k in filled]
+
+    def _check_shapes(self, names: list[str], shapes: list[tuple[int, ...]]) -> None:
+        for name, shape in zip(names, shapes, strict=True):
             if len(shape) != 3 or shape[1] != shape[2]:
                 raise ValueError(f"{name} must have shape (n_matrices, n, n), got {shape}")
             if shape[1] != shapes[0][1]:
                 raise ValueError(
-                    f"{name} holds {shape[1]} x {shape[1]} matrices and {self._names[0]} {shapes[0][1]} x {shapes[0][1]}: "
+                    f"{name} holds {shape[1]} x {shape[1]} matrices and {names[0]} {shapes[0][1]} x {shapes[0][1]}: "
                     f"pass matrices of one size"
                 )
 
@@ -156,18 +193,21 @@ class ClusterSamples:
         """Summaries of the distances between all pairs of shards, in order, computed on the workers."""
         factors = [self.submit(shards.compact, shard, metric, home=k) for k, shard in enumerate(self._shards)]
         pairs = [(a, b) for a in range(len(factors)) for b in range(a, len(factors))]
-        ahead = AHEAD * max(1, sum(self.client.nthreads().values()))
         waiting: deque[Any] = deque()
-        for a, b in pairs:
-            parts = [labels[self.starts[k] : self.starts[k + 1]] for k in ([a] if a == b else [a, b])]
-            places = (int(self.starts[a]), int(self.starts[b]))
-            other = None if a == b else factors[b]
-            task = shards.summarise_pair, factors[a], other, places, np.concatenate(parts), capacities, metric
-            waiting.append(self.submit(*task))
-            if len(waiting) >= ahead:
+        try:
+            ahead = AHEAD * max(1, sum(self.client.nthreads().values()))
+            for a, b in pairs:
+                parts = [labels[self.starts[k] : self.starts[k + 1]] for k in ([a] if a == b else [a, b])]
+                places = (int(self.starts[a]), int(self.starts[b]))
+                other = None if a == b else factors[b]
+                task = shards.summarise_pair, factors[a], other, places, np.concatenate(parts), capacities, metric
+                waiting.append(self.submit(*task))
+                if len(waiting) >= ahead:
+                    yield self.gather(waiting.popleft())
+            while waiting:
                 yield self.gather(waiting.popleft())
-        while waiting:
-            yield self.gather(waiting.popleft())
+        finally:
+            _let_go([*factors, *waiting])
 
     def vectors(self, metric: Metric) -> np.ndarray:
         return np.concatenate(self.run(shards.vectors, metric))
@@ -179,10 +219,20 @@ class ClusterSamples:
         return shards.unpack(np.concatenate(self.run(shards.reduce, W)), W.shape[1])
 
     def release(self) -> None:
-        """Let the workers drop what they keep for a fit; the shards go with this object."""
+        """Let the workers drop what they keep for fits; the shards go with this object, or by `close`."""
         if self.client.status == "running":
             with suppress(Exception):  # workers that are gone keep nothing
                 self.client.run(shards.forget, self.token, on_error="ignore")
+
+    def close(self) -> None:
+        """Let go of the shards at once, also where an error holds on to this object."""
+        _let_go(self._shards)
+
+
+def _let_go(futures: Sequence[Any]) -> None:
+    with suppress(Exception):  # of a client that is closed
+        for future in futures:
+            future.release()
 
 
 class ClusterStack:
@@ -193,6 +243,8 @@ class ClusterStack:
 
     def __init__(self, samples: ClusterSamples) -> None:
         self.samples = samples
+        samples.stacks += 1  # several fits may look at the same samples at once
+        self.token = f"{samples.token}-{samples.stacks}"
         self.passes = 0
         self.version = self.looks = 0
         self.W: Any = None
@@ -241,9 +293,7 @@ class ClusterStack:
     def _run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Run with the order of each shard; what has been sent need not be sent again."""
         samples = self.samples
-        orders = [
-            Order(samples.token, k, self.version, self.W, tuple(self.moves)) for k in range(len(samples.starts) - 1)
-        ]
+        orders = [Order(self.token, k, self.version, self.W, tuple(self.moves)) for k in range(len(samples.starts) - 1)]
         answers = samples.run(function, orders, samples.precision, *arguments)
         self.moves = []
         return answers
@@ -270,8 +320,11 @@ class _Answering:
                 f"workers died one after the other at the same work, the last at {error.last_worker.address}: "
                 f"do they have enough memory? Smaller shards need less"
             ) from error
-        if isinstance(error, CancelledError | CommClosedError | TimeoutError):
-            lost = "has lost data that it cannot compute again" if self.client.status == "running" else "went away"
+        running = self.client.status == "running"
+        if isinstance(error, CancelledError | CommClosedError | TimeoutError) or (
+            isinstance(error, Exception) and not running
+        ):
+            lost = "has lost data that it cannot compute again" if running else "went away, or the client was closed"
             raise ClusterError(
                 f"the cluster {lost} ({error}); connect to a running scheduler, with data that comes from files, and fit "
                 f"again"

@@ -1,16 +1,15 @@
 """What runs on the workers of a cluster: shards of the samples, seen through W.
 
-A shard is an array in the worker's memory, or `DiskSamples` that the worker reads. What a fit keeps beside it, the
-products with W and H, is kept in the worker's process and may be lost with it: every order carries W, from which it is
-computed again where it is missing.
+What a fit keeps beside a shard, the products with W and H, is kept in the worker's process as long as the shard, and may
+be lost with it: every order carries W, from which it is computed again where it is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, NamedTuple
+from weakref import finalize
 
 import numpy as np
 
@@ -54,72 +53,88 @@ class _Kept:
 
 
 _kept: dict[tuple[str, int], _Kept] = {}
-_lock = Lock()
 
 
-def load(path: Any, in_memory: bool) -> Any:
+class Shard:
+    """A part of the samples: an array in the worker's memory, or `DiskSamples` that the worker reads."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __sizeof__(self) -> int:
+        """What Dask counts as the memory of a shard."""
+        return 0 if isinstance(self.data, DiskSamples) else int(self.data.nbytes)
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """The matrices, a part at a time."""
+        if isinstance(self.data, DiskSamples):
+            return (block for _, block in self.data.blocks())
+        return iter([np.asarray(self.data)])
+
+
+def load(path: str, in_memory: bool, precision: str) -> Shard:
     """A file as a shard."""
-    source = FileSource.npy(path)
-    if not in_memory:
-        return DiskSamples(source)
+    try:
+        source = FileSource.npy(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error}, as a worker sees it: put files where all workers can read them") from error
+    if not in_memory and source.shape[0]:
+        return Shard(DiskSamples(source, precision))
     with source.reader() as read:
-        return read(0, source.shape[0])
+        return Shard(read(0, source.shape[0]))
 
 
-def describe(shard: Any) -> tuple[int, ...]:
+def describe(shard: Shard) -> tuple[int, ...]:
     """Shape of a shard."""
-    return tuple(shard.shape)
+    return tuple(shard.data.shape)
 
 
-def check(shard: Any, first: int, name: str, precision: str) -> str | None:
+def check(shard: Shard, first: int, name: str, precision: str) -> str | None:
     """What is wrong with the first bad matrix of a shard, named by its index among all, or None."""
     from spdsl.validation import check_part
 
     try:
-        if isinstance(shard, DiskSamples):
-            shard.check(name, first)
+        if isinstance(shard.data, DiskSamples):
+            shard.data.check(name, first)
         else:
-            check_part(shard, first, name=name, precision=precision)
+            check_part(shard.data, first, name=name, precision=precision)
     except ValueError as error:
         return str(error)
     return None
 
 
-def digests(shard: Any) -> list[bytes]:
+def digests(shard: Shard) -> list[bytes]:
     """A digest of every matrix."""
-    blocks = (block for _, block in shard.blocks()) if isinstance(shard, DiskSamples) else [shard]
-    return [digest(matrix) for block in blocks for matrix in block]
+    return [digest(matrix) for block in shard.blocks() for matrix in block]
 
 
-def unit_mean(shard: Any) -> np.ndarray:
+def unit_mean(shard: Shard) -> np.ndarray:
     """Mean of the matrices scaled to trace 1."""
     return _samples(shard).unit_mean()
 
 
-def reduce(shard: Any, W: np.ndarray) -> np.ndarray:
+def reduce(shard: Shard, W: np.ndarray) -> np.ndarray:
     """Triangles of `W'XW`."""
     return pack(_samples(shard).reduce(W))
 
 
-def vectors(shard: Any, metric: Metric) -> np.ndarray:
+def vectors(shard: Shard, metric: Metric) -> np.ndarray:
     """Vectors of a flat metric."""
-    if isinstance(shard, DiskSamples):
-        return shard.vectors(metric)
-    return single_vectors(metric, shard)
+    return np.concatenate([single_vectors(metric, block) for block in shard.blocks()])
 
 
 # ---------------------------------------------------------------------- what the solver asks for
 
 
-def start(shard: Any, order: Order, precision: str) -> np.ndarray:
+def start(shard: Shard, order: Order, precision: str) -> np.ndarray:
     """Triangles of P at W, computed from the data."""
     stack = _stack(shard, order.W, precision)
     P = stack.start(order.W)
-    _keep(order, stack)
+    _keep(shard, order, stack)
     return pack(P)
 
 
-def look(shard: Any, order: Order, precision: str, number: int, H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def look(shard: Shard, order: Order, precision: str, number: int, H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Triangles of A1 and A2 along H."""
     kept = _at(shard, order, precision)
     first, second = kept.stack.look(H)
@@ -127,22 +142,21 @@ def look(shard: Any, order: Order, precision: str, number: int, H: np.ndarray) -
     return pack(first), pack(second)
 
 
-def gradient(shard: Any, order: Order, precision: str, S: np.ndarray) -> np.ndarray:
+def gradient(shard: Shard, order: Order, precision: str, S: np.ndarray) -> np.ndarray:
     """The shard's part of the gradient, for triangles of S."""
     return _at(shard, order, precision).stack.gradient(unpack(S, order.W.shape[1]))
 
 
 def forget(token: str) -> None:
-    """Drop what is kept for a fit."""
-    with _lock:
-        for key in [key for key in _kept if key[0] == token]:
-            del _kept[key]
+    """Drop what is kept for fits whose tokens begin so."""
+    for key in list(_kept):
+        if key[0].startswith(token):
+            _kept.pop(key, None)
 
 
-def _at(shard: Any, order: Order, precision: str) -> _Kept:
+def _at(shard: Shard, order: Order, precision: str) -> _Kept:
     """The shard's stack at the version asked for: as kept, moved on from the version before, or made anew."""
-    with _lock:
-        kept = _kept.get((order.token, order.shard))
+    kept = _kept.get((order.token, order.shard))
     if kept is not None and kept.version == order.version:
         return kept
     if kept is not None and kept.version == order.version - len(order.moves):
@@ -152,7 +166,7 @@ def _at(shard: Any, order: Order, precision: str) -> _Kept:
             return _moved(kept, order)
     stack = _stack(shard, order.W, precision)
     stack.start(order.W)
-    return _keep(order, stack)
+    return _keep(shard, order, stack)
 
 
 def _moved(kept: _Kept, order: Order) -> _Kept:
@@ -167,20 +181,23 @@ def _moved(kept: _Kept, order: Order) -> _Kept:
     return kept
 
 
-def _keep(order: Order, stack: Stack) -> _Kept:
-    with _lock:
-        kept = _kept[order.token, order.shard] = _Kept(stack, order.version)
+def _keep(shard: Shard, order: Order, stack: Stack) -> _Kept:
+    """Keep a stack as long as its shard: a driver that dies, or forgets to release, leaves nothing behind."""
+    key = order.token, order.shard
+    if key not in _kept:
+        finalize(shard, _kept.pop, key, None).atexit = False
+    kept = _kept[key] = _Kept(stack, order.version)
     return kept
 
 
-def _samples(shard: Any, precision: str = "double") -> Samples:
-    if isinstance(shard, DiskSamples):
-        return shard
+def _samples(shard: Shard, precision: str = "double") -> Samples:
+    if isinstance(shard.data, DiskSamples):
+        return shard.data
     kind = np.float32 if precision == "mixed" else np.float64
-    return MemorySamples(np.asarray(shard).astype(kind, copy=False), precision)
+    return MemorySamples(np.asarray(shard.data).astype(kind, copy=False), precision)
 
 
-def _stack(shard: Any, W: np.ndarray, precision: str) -> Stack:
+def _stack(shard: Shard, W: np.ndarray, precision: str) -> Stack:
     return _samples(shard, precision).stack(W.shape[1])
 
 
@@ -201,10 +218,9 @@ def unpack(triangles: np.ndarray, m: int) -> np.ndarray:
 # ---------------------------------------------------------------------- distances between shards
 
 
-def compact(shard: Any, metric: Metric) -> tuple[np.ndarray, ...]:
+def compact(shard: Shard, metric: Metric) -> tuple[np.ndarray, ...]:
     """What distances need of the samples of a shard."""
-    blocks = (block for _, block in shard.blocks()) if isinstance(shard, DiskSamples) else [np.asarray(shard, float)]
-    parts = [metric.compact(block) for block in blocks]
+    parts = [metric.compact(np.asarray(block, float)) for block in shard.blocks()]
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
