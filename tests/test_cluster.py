@@ -176,19 +176,22 @@ def test_orders_are_followed_from_whatever_a_worker_has_kept():
     assert not shards._kept  # gone with the shard, as where a driver dies
 
 
-def kill_one_worker(client):
+def kill_workers(client, count):
     """SIGKILL, as the kernel does to a process that takes too much memory."""
-    pids = client.run(os.getpid)
-    os.kill(next(iter(pids.values())), signal.SIGKILL)
+    for pid in list(client.run(os.getpid).values())[:count]:
+        os.kill(pid, signal.SIGKILL)
 
 
-def test_a_fit_survives_the_death_of_a_worker(client, files):
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_fit_survives_the_death_of_workers(count, client, files, monkeypatch):
+    """Also of all at once: Dask does not come back to tasks that were pinned to them."""
+    monkeypatch.setattr("spdsl.samples.cluster.PATIENCE", 0.5)
     expected = SPDSL(3, **FIT).fit(X, Y)
     killed = []
 
     def callback(row, W):
         if row["iteration"] == 4:
-            kill_one_worker(client)
+            kill_workers(client, count)
             killed.append(row["iteration"])
 
     model = SPDSL(3, **FIT, callback=callback).fit(files, Y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections import deque
@@ -22,11 +23,18 @@ from spdsl.samples.shards import Order, Step
 from spdsl.search import BlockSummary
 from spdsl.stacks import Stack
 
+logger = logging.getLogger(__name__)
+
+PATIENCE = 5.0  # seconds after which we ask whether the workers are still there
 AHEAD = 3  # pairs of shards under way per thread of the cluster while the graph is built
 
 
 class ClusterError(RuntimeError):
     """The cluster did not answer, or has lost data that it cannot compute again."""
+
+
+class _Stranded(Exception):
+    """All workers that tasks were pinned to are gone; others are there."""
 
 
 class ClusterSamples:
@@ -54,15 +62,13 @@ class ClusterSamples:
         self.precision, self.token = precision, uuid4().hex
         self.stacks = 0
         self._shards: list[Any] = []
+        self._homes: dict[str, Sequence[str]] = {}  # the workers that each shard is pinned to
         try:
-            with self._answering():
-                self._shards, names = self._place(data, in_memory)
-            shapes = self._whole_shapes(names)
+            shapes = self._placed(data, in_memory)
             self.starts = np.cumsum([0, *(shape[0] for shape in shapes)])
             self.shape = (int(self.starts[-1]), shapes[0][1], shapes[0][2])
             self.model = np.empty((0, *self.shape[1:]))
-            with self._answering():
-                self._homes = self.client.who_has(self._shards)
+            self._pin()
         except BaseException:
             self.close()
             raise
@@ -76,7 +82,15 @@ class ClusterSamples:
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         raise TypeError("samples on a cluster are for SPDSL and SPDML: for other methods load them into memory")
 
-    def _place(self, data: Any, in_memory: bool) -> tuple[list[Any], list[str]]:
+    def _placed(self, data: Any, in_memory: bool) -> list[tuple[int, ...]]:
+        """Start to load the shards; their shapes."""
+        for pinned in (True, False):
+            with self._answering(), suppress(_Stranded):
+                self._shards, names = self._place(data, in_memory, pinned)
+                return self._whole_shapes(names, self._run(shards.describe))
+        raise ClusterError("the workers died while they loaded the data: do they have enough memory?")
+
+    def _place(self, data: Any, in_memory: bool, pinned: bool) -> tuple[list[Any], list[str]]:
         """Futures of the shards, spread evenly over the workers, and what to call them."""
         if hasattr(data, "to_delayed"):
             from dask import delayed
@@ -95,24 +109,26 @@ class ClusterSamples:
                 f"samples on a cluster are a Dask array or a list of .npy files, got {type(data).__name__}: "
                 f"pass one of these"
             )
-        workers = sorted(self.client.nthreads()) or [None]
-        futures = [
-            self.client.submit(
-                shards.load,
-                os.path.abspath(path),  # workers may run in another folder
-                in_memory,
-                self.precision,
-                key=f"load-{self.token}-{k}",
-                workers=workers[k % len(workers)],
-                allow_other_workers=True,
-            )
-            for k, path in enumerate(data)
-        ]
+        workers = sorted(self.client.nthreads()) if pinned else []
+        futures = []
+        for k, path in enumerate(data):
+            key = f"load-{self.token}-{k}" if pinned else f"load-again-{self.token}-{k}"
+            pin = {"workers": workers[k % len(workers)], "allow_other_workers": True} if workers else {}
+            given = os.path.abspath(path), in_memory, self.precision  # workers may run in another folder
+            futures.append(self.client.submit(shards.load, *given, key=key, **pin))
+        self._homes = {future.key: workers for future in futures} if workers else {}
         return futures, [os.fspath(path) for path in data]
 
-    def _whole_shapes(self, names: list[str]) -> list[tuple[int, ...]]:
+    def _pin(self) -> None:
+        """Pin work to where the shards are; the shards themselves, should they be loaded again, may go elsewhere."""
+        with self._answering():
+            self._homes = self.client.who_has(self._shards)
+        with suppress(Exception):  # an order that no documented call gives; without it one death in a row more is borne
+            free = {future.key: None for future in self._shards}
+            self.client.sync(self.client.scheduler.set_restrictions, worker=free)
+
+    def _whole_shapes(self, names: list[str], shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         """Shapes of the shards, of which the empty ones are dropped, or an error where they do not fit together."""
-        shapes = self.run(shards.describe)
         self._check_shapes(names, shapes)
         filled = [k for k, shape in enumerate(shapes) if shape[0]]
         if not filled:
@@ -134,31 +150,56 @@ class ClusterSamples:
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """`function(shard, ...)` of every shard where it is; an argument that is a list has one entry a shard."""
+        try:
+            return self._run(function, *arguments)
+        except _Stranded:
+            self._homes = {}
+            return self._run(function, *arguments)
+
+    def _run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         futures = []
         for k, shard in enumerate(self._shards):
             given = [argument[k] if isinstance(argument, list) else argument for argument in arguments]
             futures.append(self.submit(function, shard, *given, home=k))
-        return self.gather(futures)
+        return self.gather(futures, pinned=bool(self._homes))
 
     def submit(self, function: Callable[..., Any], *arguments: Any, home: int | None = None) -> Any:
         """Start a task, on the worker that holds shard `home` if it is still there."""
         import dask.config
 
-        place = getattr(self, "_homes", {}).get(self._shards[home].key) if home is not None else None
+        place = self._homes.get(self._shards[home].key) if home is not None else None
         options = {"workers": list(place), "allow_other_workers": True} if place else {}
         # what an order carries travels with it: data that was sent ahead would be lost with its worker
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}), self._answering():
             return self.client.submit(function, *arguments, pure=False, **options)
 
-    def gather(self, futures: Any) -> Any:
+    def gather(self, futures: Any, pinned: bool = False) -> Any:
         """Results of tasks; what a task raised is raised here."""
         try:
             with self._answering():
+                if pinned:
+                    self._wait(futures)
                 return self.client.gather(futures)
         except BaseException:
             with suppress(Exception):
                 self.client.cancel(futures)
             raise
+
+    def _wait(self, futures: list[Any]) -> None:
+        """Wait for pinned tasks: those that had no worker at all for a moment Dask forgets, whatever workers come later."""
+        from distributed import wait
+
+        homes = {address for place in self._homes.values() for address in place}
+        while True:
+            try:
+                wait(futures, timeout=PATIENCE)
+                return
+            except TimeoutError:
+                alive = set(self.client.nthreads())
+                if not alive:
+                    logger.warning("the cluster has no workers: waiting for some to come")
+                elif not alive & homes:
+                    raise _Stranded from None
 
     def _answering(self) -> Any:
         return _Answering(self.client)
@@ -191,7 +232,7 @@ class ClusterSamples:
         self, metric: Metric, labels: np.ndarray, capacities: tuple[int | None, int | None]
     ) -> Iterator[BlockSummary]:
         """Summaries of the distances between all pairs of shards, in order, computed on the workers."""
-        factors = [self.submit(shards.compact, shard, metric, home=k) for k, shard in enumerate(self._shards)]
+        factors = [self.submit(shards.compact, shard, metric) for shard in self._shards]
         pairs = [(a, b) for a in range(len(factors)) for b in range(a, len(factors))]
         waiting: deque[Any] = deque()
         try:
