@@ -362,12 +362,12 @@ class _Answering:
                 f"do they have enough memory? Smaller shards need less"
             ) from error
         running = self.client.status == "running"
-        if isinstance(error, CancelledError | CommClosedError | TimeoutError) or (
-            isinstance(error, Exception) and not running
-        ):
+        silent = isinstance(error, CancelledError | CommClosedError | TimeoutError)
+        if silent or (isinstance(error, Exception) and not running and not isinstance(error, ClusterError)):
             lost = "has lost data that it cannot compute again" if running else "went away, or the client was closed"
+            reason = str(error).partition("\n")[0].rstrip(":") or type(error).__name__
             raise ClusterError(
-                f"the cluster {lost} ({error}); connect to a running scheduler, with data that comes from files, and fit "
+                f"the cluster {lost} ({reason}); connect to a running scheduler, with data that comes from files, and fit "
                 f"again"
             ) from error
 
