@@ -25,7 +25,7 @@ import spdsl
 IMPORT = """
 import threading, time
 began = time.perf_counter()
-import spdsl
+{}
 print(time.perf_counter() - began, threading.active_count())
 """
 
@@ -67,12 +67,13 @@ def main() -> None:
                 print(f"{k:6d}{state()}{time.perf_counter() - began:9.1f}")
             one_fit(k, Path(folder))
         print(f"files left by the fits: {', '.join(sorted(os.listdir(folder)))}")
-    command = [sys.executable, "-c", IMPORT]
-    times = [
-        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-        for _ in range(1 if options.tiny else 7)
-    ]
-    print(f"import spdsl: {min(float(t[0]) for t in times):.2f} s (best of {len(times)}), {times[0][1]} thread(s)")
+    for line in ("import spdsl", "from spdsl import SPDSL"):
+        command = [sys.executable, "-c", IMPORT.format(line)]
+        times = [
+            subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+            for _ in range(1 if options.tiny else 7)
+        ]
+        print(f"{line}: {min(float(t[0]) for t in times):.2f} s (best of {len(times)}), {times[0][1]} thread(s)")
 
 
 if __name__ == "__main__":

@@ -315,6 +315,15 @@ def command(*arguments, **options):
     return subprocess.Popen([sys.executable, "-m", "spdsl.cli", *arguments], text=True, **options)
 
 
+def test_ctrl_c_during_the_imports_ends_the_same_way(tmp_path):
+    # a library that swallows the exception in the midst of its import
+    code = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    pass\n"
+    (tmp_path / "typer.py").write_text(code)
+    command = [sys.executable, "-m", "spdsl.cli", "methods"]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\ninterrupted\n")
+
+
 @pytest.mark.parametrize("request_to_end", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_with_130_and_writes_nothing(folder, request_to_end):
     X, y = labelled(300, 40)

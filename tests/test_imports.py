@@ -1,11 +1,15 @@
 """Imports point one way, and the optional array libraries are imported in one file, when asked for."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import spdsl
+from spdsl.models.parts import PARTS
 
 SOURCE = Path(__file__).parents[1] / "src" / "spdsl"
 # a room may import those on lower floors, and nothing on its own floor but itself
@@ -54,8 +58,8 @@ def imports_of(tree, path):
             names = [f"{module}.{alias.name}" for alias in node.names] if module == "spdsl" else [module]
         for name in names:
             parts = name.split(".")
-            if parts[0] == "spdsl" and len(parts) > 1:
-                yield parts[1], node.lineno
+            if parts[0] == "spdsl":  # the bare package gives access to every room: no room may import it
+                yield parts[1] if len(parts) > 1 else "spdsl", node.lineno
 
 
 def complaint(room, target):
@@ -98,6 +102,9 @@ def test_imports_point_one_way(path):
         ("datasets", "from spdsl.features import x", True),
         ("features", "from spdsl.datasets import x", False),
         ("objectives", "def f():\n    from spdsl.cli import main", False),
+        ("metrics", "import spdsl", False),
+        ("metrics", "from spdsl import SPDSL", False),
+        ("models", "from spdsl import __version__", True),
     ],
 )
 def test_the_check_itself_sees_arrows_that_point_back(room, line, allowed):
@@ -121,9 +128,46 @@ def test_torch_and_cupy_are_imported_in_arrays_only_and_late(path):
             assert id(node) not in top, f"line {node.lineno}: {names} is imported at module level"
 
 
-def test_importing_spdsl_imports_neither_torch_nor_what_extras_bring():
+def run_python(code):
+    """What a fresh interpreter prints."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_an_import_brings_in_nothing_slow_and_starts_nothing():
+    code = "import sys; known = set(sys.modules); import spdsl, spdsl.cli; print(*set(sys.modules) - known)"
+    tops = {name.partition(".")[0] for name in run_python(code)}
+    assert tops - set(sys.stdlib_module_names) == {"spdsl"}
+    code = "import spdsl, threading; print(threading.active_count())"
+    if Path("/proc/self/task").is_dir():  # threads of compiled libraries too
+        code += "; import os; print(len(os.listdir('/proc/self/task')))"
+    assert set(run_python(code)) == {"1"}
+
+
+def test_the_learners_import_neither_torch_nor_what_extras_bring():
     # rich is not among them: scikit-learn itself may bring it
     extras = ("torch", "cupy", "cv2", "typer", "pyriemann", "matplotlib", "safetensors")
-    code = f"import spdsl, sys; print(*(m for m in {extras} if m in sys.modules))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == []
+    assert run_python(f"import sys; from spdsl import *; print(*(m for m in {extras} if m in sys.modules))") == []
+
+
+def test_public_names_are_found_when_asked_for():
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    typed = {
+        (node.module, alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("spdsl.")
+        for alias in node.names
+    }
+    assert typed == {(f"spdsl.{module}", name) for name, module in spdsl._HOME.items()}
+    assert sorted(spdsl.__all__) == sorted(spdsl._HOME)
+    for name in spdsl.__all__:
+        assert getattr(spdsl, name) is getattr(importlib.import_module(f"spdsl.{spdsl._HOME[name]}"), name)
+    assert set(spdsl.__all__) <= set(dir(spdsl))
+    assert run_python("import spdsl; print(spdsl.metrics.get_metric('lem').name)") == ["lem"]
+    for name in ("SPDLS", "_secret", "no.module", ""):
+        assert not hasattr(spdsl, name)
+
+
+def test_a_model_finds_its_classes_though_nothing_else_is_imported():
+    code = "from spdsl.models.parts import get_part; print(*(get_part(name).find().__name__ for name in {}))"
+    ours = [name for name, part in PARTS.items() if part.package == "spdsl"]
+    assert run_python(code.format(ours)) == ours

@@ -85,7 +85,7 @@ class KernelSVC(ClassifierMixin, SPDEstimator):
 
     def _fit(self, X: Array, y: Any) -> Self:
         """Fit to matrices that need no check."""
-        from sklearn.svm import SVC  # here, not above: it would double the time that `import spdsl` takes
+        from sklearn.svm import SVC  # here, not above: it would double the time that the learners take to import
 
         self.classes_, labels = check_labels(y, X.shape[0])
         if len(self.classes_) < 2:
@@ -212,7 +212,7 @@ class LogVectorClassifier(ClassifierMixin, SPDEstimator):
             return clone(self.classifier)
         if self.classifier == "lda":
             return span_discriminant(count, length)
-        from sklearn.linear_model import LogisticRegression  # here: it would double the time `import spdsl` takes
+        from sklearn.linear_model import LogisticRegression  # here: it doubles the time of the import
 
         return LogisticRegression(C=PENALTY, max_iter=1000)
 

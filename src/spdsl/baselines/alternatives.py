@@ -110,7 +110,7 @@ class TangentSpaceClassifier(SPDClassifier):
         return V
 
     def _learn_vectors(self, V: np.ndarray, labels: np.ndarray) -> None:
-        # imported here, not above: they would double the time that `import spdsl` takes
+        # imported here, not above: they would double the time that the learners take to import
         from sklearn.decomposition import PCA
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
         from sklearn.linear_model import LogisticRegression

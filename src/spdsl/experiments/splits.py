@@ -29,7 +29,7 @@ def make_splits(splits: Any, y: np.ndarray, *, groups: Any = None, random_state:
     if isinstance(splits, int | np.integer) and not isinstance(splits, bool):
         check_count("splits", splits, low=1)
         _check_halves(y)
-        from sklearn.model_selection import StratifiedShuffleSplit  # not above: it slows `import spdsl` down
+        from sklearn.model_selection import StratifiedShuffleSplit  # not above: it slows the import down
 
         draw = StratifiedShuffleSplit(int(splits), test_size=0.5, random_state=random_state)
         return list(draw.split(np.zeros(len(y)), y))

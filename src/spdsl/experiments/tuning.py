@@ -61,7 +61,7 @@ def tune(
     """
     classes, labels = check_labels(y, as_stack(X).shape[0])
     y = classes[labels]
-    from sklearn.model_selection import ParameterGrid  # not above: it slows `import spdsl` down
+    from sklearn.model_selection import ParameterGrid  # not above: it slows the import down
 
     if not hasattr(estimator, "fit") or isinstance(estimator, type):
         raise ValueError(f"estimator must be an unfitted estimator, e.g. METHODS['CDL'].factory(), got {estimator!r}")

@@ -53,6 +53,7 @@ class Part:
 
 
 PARTS: dict[str, Part] = {}
+_OURS = ("spdsl.baselines", "spdsl.estimators", "spdsl.heads", "spdsl.neighbors")  # their classes enter by `savable`
 
 
 def savable(*needed: str) -> Callable[[C], C]:
@@ -77,6 +78,8 @@ def part_of(value: Any) -> Part | None:
 
 def get_part(name: Any) -> Part:
     """The entry of that name, or an error."""
+    for module in _OURS if isinstance(name, str) and name not in PARTS else ():
+        importlib.import_module(module)
     if not isinstance(name, str) or name not in PARTS:
         raise ModelFileError(f"it names the class {str(name)[:80]!r}, which is none that spdsl saves")
     return PARTS[name]

@@ -11,6 +11,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from spdsl import __version__
 from spdsl.models.container import FORMAT, read, write
 from spdsl.models.errors import ModelFileError, ModelVersionWarning
 from spdsl.models.parts import part_of
@@ -96,8 +97,6 @@ def load_with_notes(path: str | Path) -> tuple[Any, dict[str, Any]]:
 
 def _versions(packages: set[str]) -> dict[str, str]:
     """Installed versions by import name."""
-    from spdsl import __version__  # here: the package is still being imported when this module is
-
     known = {"spdsl": __version__}
     return {
         name: known.get(name) or importlib.metadata.version(_DISTRIBUTIONS.get(name, name)) for name in sorted(packages)
