@@ -8,9 +8,11 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from samples import labelled
 from spdsl import SPDML, SPDSL, arrays
+from spdsl.heads import LogVectorClassifier
 
 X, Y = labelled(40, n=10, noise=1.0)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -146,3 +148,36 @@ def test_warm_start_goes_on_from_the_cost_that_was_reached():
         again.set_params(n_components=3).fit(X, Y)
     with pytest.raises(ValueError, match="warm_start must be"):
         again.set_params(n_components=4, warm_start="yes").fit(X, Y)
+
+
+def test_ctrl_c_while_the_head_is_fitted_keeps_W(monkeypatch):
+    model = SPDSL(4, max_iter=5, classifier="lda").fit(X, Y)
+    fit = LogVectorClassifier._fit
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LogVectorClassifier, "_fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(max_iter=7).fit(X, Y)
+    assert (model.status_, model.n_iter_) == ("interrupted", 7)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    monkeypatch.setattr(LogVectorClassifier, "_fit", fit)
+    np.testing.assert_array_equal(
+        model.fit_classifier(X, Y).predict(X), SPDSL(4, max_iter=7, classifier="lda").fit(X, Y).predict(X)
+    )
+
+
+def test_ctrl_c_before_the_iterations_leaves_the_older_model(monkeypatch):
+    model = SPDSL(4, max_iter=3).fit(X, Y)
+    before = dict(vars(model))
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("spdsl.reduction.survey_pairs", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :5, :5], Y)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())

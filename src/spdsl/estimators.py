@@ -10,12 +10,13 @@ import numpy as np
 
 from spdsl.arrays import Array, namespace
 from spdsl.graphs import Count, PairGraph, PairSurvey
-from spdsl.metrics import Metric
+from spdsl.metrics import Metric, get_metric
 from spdsl.models import savable
 from spdsl.objectives import CenteredAlignment, GraphEmbedding, Objective, PairAlignment
 from spdsl.reduction import LearnedReduction
 from spdsl.validation import check_number
 
+LEAST, MOST = 1e-20, 1e20  # distances whose fourth powers, times as many pairs as there may be, are numbers
 CENTERINGS: dict[str, Callable[[PairGraph, np.ndarray, float], Objective]] = {
     "graph": CenteredAlignment,
     "pairs": PairAlignment,
@@ -242,4 +243,10 @@ class SPDML(LearnedReduction):
     def _make_objective(
         self, survey: PairSurvey, labels: np.ndarray, reduced_distance: Callable[[], float]
     ) -> Objective:
+        metric = get_metric(self.metric)
+        if not metric.scale_free and not LEAST < (distance := reduced_distance()) < MOST:
+            raise ValueError(
+                f"the mean distance of the reduced matrices is {distance:.1e} at the start, and its powers leave the range of "
+                f"numbers: metric {metric.name!r} changes with the scale of X; divide X by its mean trace"
+            )
         return GraphEmbedding(survey.graph)

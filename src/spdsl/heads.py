@@ -37,7 +37,8 @@ class LogVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SPDEstimator
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Note the size of the matrices (n_matrices, n, n)."""
-        n = self._check_X(X, reset=True).shape[-1]
+        with self._whole():
+            n = self._check_X(X, reset=True).shape[-1]
         self._n_features_out = n * (n + 1) // 2
         return self
 
@@ -81,7 +82,8 @@ class KernelSVC(ClassifierMixin, SPDEstimator):
         check_number("C", self.C, low=0.0, above=True)
         if self.beta is not None:
             check_number("beta", self.beta, low=0.0, above=True)
-        return self._fit(self._check_X(X, reset=True), y)
+        with self._whole():
+            return self._fit(self._check_X(X, reset=True), y)
 
     def _fit(self, X: Array, y: Any) -> Self:
         """Fit to matrices that need no check."""
@@ -185,7 +187,11 @@ class LogVectorClassifier(ClassifierMixin, SPDEstimator):
         if self.classifier in ("nn", "svm"):
             raise ValueError(f"classifier={self.classifier!r} works on distances: use SPDNearestNeighbor or KernelSVC")
         check_head(self.classifier)
-        X = self._check_X(X, reset=True)
+        with self._whole():
+            return self._checked_fit(self._check_X(X, reset=True), y)
+
+    def _checked_fit(self, X: Array, y: Any) -> Self:
+        """Fit to checked matrices and labels that are not checked yet."""
         classes, labels = check_labels(y, X.shape[0])
         if len(classes) < 2:
             raise ValueError(

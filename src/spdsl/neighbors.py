@@ -72,6 +72,10 @@ def sqdist_within(metric: Metric, A: Array) -> Array:
     return metric.within(metric.factor(A))
 
 
+class KeptInterrupt(KeyboardInterrupt):
+    """Ctrl-C in a fit that has kept what it had reached."""
+
+
 class SPDEstimator(BaseEstimator):
     """What all estimators on SPD stacks share: the check of X, and the way to disk."""
 
@@ -97,12 +101,14 @@ class SPDEstimator(BaseEstimator):
         save(self, path)
 
     @contextmanager
-    def _whole(self, on: type[BaseException] = BaseException) -> Iterator[None]:
-        """A fit that fails inside, by `on`, leaves everything as it was, so that an older fit stays usable."""
+    def _whole(self) -> Iterator[None]:
+        """A fit that fails inside leaves everything as it was, so that an older fit stays usable."""
         before = dict(vars(self))
         try:
             yield
-        except on:
+        except KeptInterrupt:
+            raise
+        except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -26,7 +26,7 @@ from spdsl.neighbors import SPDEstimator, SPDNearestNeighbor, check_neighbors, s
 from spdsl.objectives import Objective
 from spdsl.progress import Progress, Quiet
 from spdsl.samples import Samples, as_samples, at_work, let_go
-from spdsl.solver import BETA_RULES, Problem, SolverResult, minimize
+from spdsl.solver import BETA_RULES, STATUSES, Problem, SolverResult, minimize
 from spdsl.validation import check_count, check_labels, check_number
 
 SOLVER_OPTIONS = {"rule", "gradient_tol", "patience"}  # arguments of `minimize` that are no parameter of their own
@@ -101,20 +101,17 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         Returns
         -------
         self. After Ctrl-C during the iterations the best W so far is kept, `status_` is "interrupted", and
-        KeyboardInterrupt goes on.
+        KeyboardInterrupt goes on. A fit that fails, or is interrupted before, leaves the model as it was.
         """
-        # an interruption behind the iterations leaves the W that they have reached
-        with self._whole(Exception), ExitStack() as opened:
-            with self._whole():
-                samples = opened.enter_context(self._opened(X, reset=True))
-                classes, labels = self._check_y(y, samples.shape[0])
-                self._check_parameters(samples.shape[0])
-                checkpoint = self._checkpoint(samples.shape, labels)
-                with self._at_work(samples):
-                    moved = samples.to_device(self.device)
-                    start = self._initial(moved)
-                    problem, graph = self._problem(moved, labels, start)
-                    result = self._minimize(problem, start, checkpoint)
+        with self._whole(), self._opened(X, reset=True) as samples:
+            classes, labels = self._check_y(y, samples.shape[0])
+            self._check_parameters(samples.shape[0])
+            checkpoint = self._checkpoint(samples.shape, labels)
+            with self._at_work(samples):
+                moved = samples.to_device(self.device)
+                start = self._initial(moved)
+                problem, graph = self._problem(moved, labels, start)
+                result = self._minimize(problem, start, checkpoint)
             self.classes_, self.graph_ = classes, graph
             self._keep(problem.objective)
             self._settle(result, samples, labels)
@@ -335,9 +332,12 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         self.history_ = result.history
         self.n_iter_ = len(result.history) - 1
         self.n_passes_ = result.passes
+        try:
+            self._fit_classifier(X, labels)
+        except KeyboardInterrupt:  # W has taken longer: it is kept, and `fit_classifier` does the rest
+            self.__dict__.pop("classifier_", None)
+            result.status, result.message = "interrupted", STATUSES["interrupted"]
         self.status_, self.message_ = result.status, result.message
-        self.__dict__.pop("classifier_", None)  # an interruption must not leave an old one beside a new W
-        self._fit_classifier(X, labels)
 
     def _warn(self, result: SolverResult) -> None:
         """Say so where the solver has not converged."""

@@ -18,6 +18,8 @@ from spdsl.arrays import Array, namespace
 
 ROUNDING = {"bfloat16": 8e-3, "float16": 1e-3, "float32": 1.2e-7}  # of coarse inputs; float64 for all others
 DOUBLE = 2.3e-16
+#: largest entries of a matrix, in float64 and in float32, whose squares are still numbers
+SIZES = {"double": (1e-153, 1e153), "mixed": (1e-12, 1e12)}
 
 
 def regularize(X: Array, ridge: float = 1e-3) -> Array:
@@ -72,12 +74,14 @@ def check_spd(X: Any, *, name: str = "X", precision: str = "double") -> Array:
 
 def check_part(X: Any, first: int, *, name: str = "X", precision: str = "double") -> Array:
     """`check_spd` of a part of a larger stack; messages count from `first`, the index of its first matrix."""
+    if not isinstance(precision, str) or precision not in SIZES:
+        raise ValueError(f"precision must be 'double' or 'mixed', got {precision!r}")
     kind = str(getattr(X, "dtype", "")).rpartition(".")[2]
     rounding = ROUNDING.get(kind, DOUBLE)
     stack = as_stack(X, name=name, keep_single=precision == "mixed")
     item_bytes = 8 * stack.shape[-1] ** 2
     checks = arrays.map_blocks(
-        lambda s: _check_block(arrays.double(stack[s]), first + s.start, name, rounding),
+        lambda s: _check_block(arrays.double(stack[s]), first + s.start, name, rounding, SIZES[precision]),
         stack.shape[0],
         item_bytes,
         on=stack,
@@ -94,13 +98,13 @@ def as_stack(X: Any, *, name: str = "X", keep_single: bool = False) -> Array:
     if isinstance(X, np.ma.MaskedArray):
         X = _unmasked(X, name)
     xp = namespace(X)
-    if X.dtype != object and xp.isdtype(X.dtype, "complex floating"):
+    if isinstance(X, np.ndarray) and X.dtype.kind not in "biufc":
+        raise ValueError(f"{name} must hold numbers, got dtype {X.dtype}; convert it, e.g. {name}.astype(float)")
+    if xp.isdtype(X.dtype, "complex floating"):
         raise ValueError(
             f"{name} is complex. Complex data not supported: pass real symmetric matrices, for instance the real form "
             f"[[Re, -Im], [Im, Re]] of Hermitian ones"
         )
-    if X.dtype == object or not xp.isdtype(X.dtype, ("numeric", "bool")):
-        raise ValueError(f"{name} must hold numbers, got dtype {X.dtype}; convert it, e.g. {name}.astype(float)")
     if X.ndim != 3 or X.shape[1] != X.shape[2]:
         raise ValueError(f"{name} must have shape (n_matrices, n, n), got {tuple(X.shape)}{_shape_hint(X, name)}")
     if X.shape[0] == 0 or X.shape[1] == 0:
@@ -208,7 +212,7 @@ def _odd_part(X: Any, name: str) -> str:
     return f"{name}[{odd}] has shape {shapes[odd]} where {name}[0] has {shapes[0]}; pass matrices of one size"
 
 
-def _check_block(block: Array, start: int, name: str, rounding: float) -> str | None:
+def _check_block(block: Array, start: int, name: str, rounding: float, sizes: tuple[float, float]) -> str | None:
     """What is wrong with the first bad matrix of a block, or None."""
     xp = namespace(block)
     finite = xp.all(xp.isfinite(block), axis=(1, 2))
@@ -226,7 +230,21 @@ def _check_block(block: Array, start: int, name: str, rounding: float) -> str | 
             f"{name}[{start + k}] is not symmetric: entries differ from their mirror images by up to "
             f"{float(asymmetry[k]):.1e} of the largest entry; if that is rounding, pass ({name} + {name}.mT) / 2"
         )
-    return _check_definite(block / size[:, None, None], size, start, name, rounding)
+    return _check_definite(block / size[:, None, None], size, start, name, rounding) or _check_size(
+        size, sizes, start, name
+    )
+
+
+def _check_size(size: Array, sizes: tuple[float, float], start: int, name: str) -> str | None:
+    """What is wrong with the first matrix whose largest entry is out of range."""
+    odd = (size < sizes[0]) | (size > sizes[1])
+    if not bool(namespace(size).any(odd)):
+        return None
+    k = _first(odd)
+    return (
+        f"{name}[{start + k}] has a largest entry of {float(size[k]):.1e}, out of the range {sizes[0]:g} to {sizes[1]:g} "
+        f"in which squares keep their digits: divide {name} by its mean trace"
+    )
 
 
 def _check_definite(unit: Array, size: Array, start: int, name: str, rounding: float) -> str | None:

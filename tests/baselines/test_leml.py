@@ -6,6 +6,8 @@ import scipy.optimize
 from sklearn.exceptions import ConvergenceWarning
 
 import spdsl
+from samples import labelled
+from spdsl.baselines import leml
 from spdsl.baselines.leml import project_closed_form, project_exact
 
 
@@ -127,3 +129,27 @@ def test_toy_above_plain_log_euclidean(toy):
     plain = spdsl.SPDNearestNeighbor("lem").fit(X, y).score(X_test, y_test)
     learned = spdsl.LEML(eta=10.0, max_pairs=1000, max_iter=3, random_state=0).fit(X, y).score(X_test, y_test)
     assert learned > plain
+
+
+def test_an_interrupted_fit_keeps_what_it_has_reached(monkeypatch):
+    X, y = labelled(12)
+    calls = 0
+
+    def interrupted(*arguments):
+        nonlocal calls
+        calls += 1
+        if calls == 30:
+            raise KeyboardInterrupt
+        return project_exact(*arguments)
+
+    monkeypatch.setattr(leml, "project_exact", interrupted)
+    model = spdsl.LEML(random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.status_ == "interrupted"
+    assert "interrupted after" in model.message_
+    assert np.linalg.eigvalsh(model.metric_)[0] > 0
+    assert len(model.predict(X)) == 12
+    calls = 0
+    with pytest.raises(KeyboardInterrupt):  # a search must not swallow it
+        spdsl.tune(spdsl.LEML(random_state=0), {"eta": [0.1, 1.0]}, X, y, n_folds=2)

@@ -59,6 +59,13 @@ REFUSED = {
     "huge signal": (lambda: features.signal_covariance(SIGNAL * 1e200), "rescale"),
     "half a sample": (lambda: features.cut_windows(SIGNAL[0], 2.5), "length must be"),
     "ragged rows": (lambda: features.set_covariance([[1, 2], [3]]), "no array"),
+    "records": (lambda: spdsl.check_spd(np.rec.array(np.zeros((2, 3, 3), [("a", float)]))), "must hold numbers"),
+    "denormals": (lambda: spdsl.SPDSL(2).fit(1e-310 * X, Y), "mean trace"),
+    "beyond squares": (lambda: spdsl.pairwise_sqdist(1e-200 * X, metric="euclid"), "mean trace"),
+    "beyond float32": (lambda: spdsl.SPDSL(2, precision="mixed").fit(1e60 * X, Y), r"range 1e-12 to 1e\+12"),
+    "unknown precision": (lambda: spdsl.check_spd(X, precision="half"), "precision must be"),
+    "embedding of huge": (lambda: spdsl.SPDML(2, metric="euclid").fit(1e100 * X, Y), "changes with the scale"),
+    "embedding of tiny": (lambda: spdsl.SPDML(2, metric="wasserstein").fit(1e-100 * X, Y), "changes with the scale"),
     "infinite pixel": (lambda: features.region_covariance(np.full((5, 5), np.inf)), "infinity"),
 }
 
@@ -138,3 +145,37 @@ def test_what_a_newcomer_stumbled_over_is_said(tmp_path):
     np.savez(tmp_path / "complex.npz", X=X.astype(complex))
     with pytest.raises(ValueError, match="of complex128"):
         load_spd(tmp_path / "complex.npz")
+
+
+def test_tuning_takes_matrices_in_a_list():
+    grid = {"penalty": [0.1, 0.01]}
+    assert spdsl.tune(spdsl.RSR(), grid, list(X), Y) == spdsl.tune(spdsl.RSR(), grid, X, Y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        spdsl.SPDSL(2, max_iter=2),
+        spdsl.SPDNearestNeighbor(),
+        spdsl.CDL(),
+        spdsl.RSR(),
+        spdsl.LEML(random_state=0),
+        spdsl.MDM(),
+        KernelSVC(),
+        LogVectorClassifier("logistic"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_that_fails_leaves_the_older_one_as_it_was(model):
+    labels = model.fit(X, Y).predict(X)
+    others = np.array(["one", "two", "three"])[Y]
+    cases = [(-X[:, :3, :3], others), (X[:, :3, :3], None), (X[:, :3, :3], others[:5])]
+    if isinstance(model, spdsl.SPDSL | spdsl.CDL | spdsl.LEML | KernelSVC | LogVectorClassifier):
+        cases.append((np.repeat(np.eye(3)[None], 12, axis=0), others))  # the others can work with equal matrices
+    for bad, y in cases:
+        before = dict(vars(model))
+        with pytest.raises(ValueError, match=r"X\[0\]|equal|threshold|labels"):
+            model.fit(bad, y)
+        assert {name: id(value) for name, value in vars(model).items()} == {k: id(v) for k, v in before.items()}
+        np.testing.assert_array_equal(model.predict(X), labels)

@@ -18,6 +18,7 @@ from spdsl.arrays import one_blas_thread
 from spdsl.baselines.pairwise import Factors, SPDClassifier, log_vectors
 from spdsl.metrics import get_metric
 from spdsl.models import savable
+from spdsl.neighbors import KeptInterrupt
 from spdsl.validation import check_count
 
 LARGEST = 700.0  # exponentials of larger numbers overflow
@@ -60,7 +61,7 @@ class LEML(TransformerMixin, SPDClassifier):
         Q, of rank m where reduced.
     components_ : (n, m)
         Leading eigenvectors of Q, each scaled by the fourth root of its eigenvalue: the tangent map is `T -> W'TW`.
-    status_ : {"converged", "max_iter", "infeasible"}
+    status_ : {"converged", "max_iter", "infeasible", "interrupted"}
         "infeasible": two equal matrices have different labels, which no Q can part; such pairs are left out.
     message_ : str
     n_iter_ : int
@@ -109,9 +110,14 @@ class LEML(TransformerMixin, SPDClassifier):
         self.components_ = V * w**0.25
         self._root = V * np.sqrt(w)
         self._train, self._labels = self._embed(T), labels
+        if self.status_ == "interrupted":
+            raise KeptInterrupt
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn Q from the SPD matrices X (n_matrices, n, n) and their labels."""
+        """Learn Q from the SPD matrices X (n_matrices, n, n) and their labels.
+
+        After Ctrl-C during the sweeps the Q reached is kept, `status_` is "interrupted", and KeyboardInterrupt goes on.
+        """
         super().fit(X, y)
         if self.status_ != "converged":
             warnings.warn(f"LEML: {self.message_}", ConvergenceWarning, stacklevel=2)
@@ -154,9 +160,13 @@ class LEML(TransformerMixin, SPDClassifier):
         self.status_, self.n_iter_ = "max_iter", 0
         for sweep in range(1, self.max_iter + 1):
             before = multiplier.copy()
-            for p in range(len(xi)):
-                D = T[pairs.i[p]] - T[pairs.j[p]]
-                Q, xi[p], multiplier[p] = project(Q, D, xi[p], multiplier[p], self.eta, bool(pairs.same[p]))
+            try:
+                for p in range(len(xi)):
+                    D = T[pairs.i[p]] - T[pairs.j[p]]
+                    Q, xi[p], multiplier[p] = project(Q, D, xi[p], multiplier[p], self.eta, bool(pairs.same[p]))
+            except KeyboardInterrupt:
+                self.status_ = "interrupted"
+                break
             self.n_iter_ = sweep
             if np.abs(multiplier - before).sum() <= self.tol * max(np.abs(multiplier).sum(), np.finfo(float).tiny):
                 self.status_ = "converged"
@@ -164,7 +174,7 @@ class LEML(TransformerMixin, SPDClassifier):
         self.message_ = f"{self.status_} after {self.n_iter_} sweeps over {len(xi)} pairs"
         if self.status_ == "max_iter":
             self.message_ += "; raise max_iter or tol, or lower eta"
-        if self._n_impossible:
+        if self._n_impossible and self.status_ != "interrupted":
             self.status_ = "infeasible"
             self.message_ += f"; {self._n_impossible} pairs of equal matrices have different labels and were left out"
         return Q

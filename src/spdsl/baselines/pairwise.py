@@ -52,9 +52,10 @@ class SPDClassifier(ClassifierMixin, SPDEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from the SPD matrices X (n_matrices, n, n) and their labels."""
-        X = self._checked_numpy(X, reset=True)
-        labels = self._checked_labels(y, X.shape[0])
-        self._learn(self._prepare(X), labels)
+        with self._whole():
+            X = self._checked_numpy(X, reset=True)
+            labels = self._checked_labels(y, X.shape[0])
+            self._learn(self._prepare(X), labels)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -109,10 +110,11 @@ class PairwiseClassifier(SPDClassifier):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from the SPD matrices X (n_matrices, n, n) and their labels."""
-        X = self._checked_numpy(X, reset=True)
-        labels = self._checked_labels(y, X.shape[0])
-        self._factors = self._factor(X)
-        self._learn_pairs(all_pairs(self._cross, self._factors), labels)
+        with self._whole():
+            X = self._checked_numpy(X, reset=True)
+            labels = self._checked_labels(y, X.shape[0])
+            self._factors = self._factor(X)
+            self._learn_pairs(all_pairs(self._cross, self._factors), labels)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -59,7 +59,8 @@ def tune(
     -------
     Tuned
     """
-    classes, labels = check_labels(y, as_stack(X).shape[0])
+    X = as_stack(X)
+    classes, labels = check_labels(y, X.shape[0])
     y = classes[labels]
     from sklearn.model_selection import ParameterGrid  # not above: it slows the import down
 

@@ -65,7 +65,7 @@ class DiskSamples:
         """As for all samples; messages count from `first`, for a part of a larger stack."""
         digests: list[bytes] = []
         for where, block in stream(self.source):
-            checked = check_part(block, first + where.start, name=name)
+            checked = check_part(block, first + where.start, name=name, precision=self.precision)
             digests += row_digests(checked)
         self._digests = digests
 
