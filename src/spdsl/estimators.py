@@ -14,7 +14,7 @@ from spdsl.metrics import Metric, get_metric
 from spdsl.models import savable
 from spdsl.objectives import CenteredAlignment, GraphEmbedding, Objective, PairAlignment
 from spdsl.reduction import LearnedReduction
-from spdsl.validation import check_number
+from spdsl.validation import LARGEST, check_number
 
 LEAST, MOST = 1e-20, 1e20  # distances whose fourth powers, times as many pairs as there may be, are numbers
 CENTERINGS: dict[str, Callable[[PairGraph, np.ndarray, float], Objective]] = {
@@ -157,6 +157,10 @@ class SPDSL(LearnedReduction):
             if not sigma:
                 raise ValueError("all reduced training matrices are equal at the start; use another init")
             beta = self.beta_scale / sigma**2
+            if not 0 < beta <= LARGEST:
+                raise ValueError(
+                    f"beta_scale={self.beta_scale:g} makes beta {beta:g}, which is no width: choose another"
+                )
         else:
             beta = self.beta
         return CENTERINGS[self.centering](survey.graph, labels, float(beta))
@@ -182,7 +186,9 @@ class SPDSL(LearnedReduction):
 
     def similarity(self, A: Any, B: Any = None) -> Array:
         """Learned similarities `exp(-beta d2)` between stacks of the original matrices, (a, b) (Eq. 6)."""
-        return namespace(d2 := self.sqdist(A, B)).exp(-self.beta_ * d2)
+        d2 = self.sqdist(A, B)
+        with np.errstate(over="ignore"):  # a similarity of zero
+            return namespace(d2).exp(-self.beta_ * d2)
 
 
 @savable("classes_", "components_", "classifier_")

@@ -99,7 +99,9 @@ class KernelSVC(ClassifierMixin, SPDEstimator):
             raise ValueError("all training matrices are equal: there is no distance to set beta by; give beta")
         self.beta_ = N * (N - 1) / float(d2.sum()) if self.beta is None else float(self.beta)
         self._factors = metric.factor(X)
-        self._machine = SVC(kernel="precomputed", C=self.C).fit(np.exp(-self.beta_ * d2), labels)
+        with np.errstate(over="ignore"):  # a similarity of zero
+            similarities = np.exp(-self.beta_ * d2)
+        self._machine = SVC(kernel="precomputed", C=self.C).fit(similarities, labels)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -111,7 +113,8 @@ class KernelSVC(ClassifierMixin, SPDEstimator):
         """Similarities (n_matrices, n_training) of matrices that need no check."""
         metric = get_metric(self.metric)
         d2 = metric.cross(metric.factor(X), tuple(arrays.like(part, X) for part in self._factors))
-        return arrays.to_numpy(namespace(d2).exp(-self.beta_ * d2))
+        with np.errstate(over="ignore"):
+            return arrays.to_numpy(namespace(d2).exp(-self.beta_ * d2))
 
     def _predict(self, X: Array) -> np.ndarray:
         """Labels of matrices that need no check."""

@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import ClassifierMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,7 +26,7 @@ from spdsl.objectives import Objective
 from spdsl.progress import Progress, Quiet
 from spdsl.samples import Samples, as_samples, at_work, let_go
 from spdsl.solver import BETA_RULES, STATUSES, Problem, SolverResult, minimize
-from spdsl.validation import check_count, check_labels, check_number
+from spdsl.validation import check_count, check_labels, check_number, check_seed
 
 SOLVER_OPTIONS = {"rule", "gradient_tol", "patience"}  # arguments of `minimize` that are no parameter of their own
 #: parameters that may change between a fit and the one that goes on from its checkpoint
@@ -274,7 +273,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
             if self.init == "pca":
                 return xp.flip(xp.linalg.eigh(symmetric(samples.unit_mean()))[1], axis=1)[:, :m] + 0.0
             if self.init == "random":
-                draw = check_random_state(self.random_state).standard_normal((n, m))
+                draw = check_seed(self.random_state).standard_normal((n, m))
                 return arrays.like(np.linalg.qr(draw)[0], X)
             raise ValueError(f"init must be 'identity', 'pca', 'random' or an array (n, m), got {self.init!r}")
         W = _as_start(self.init, X, "init")

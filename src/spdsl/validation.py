@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -18,6 +19,7 @@ from spdsl.arrays import Array, namespace
 
 ROUNDING = {"bfloat16": 8e-3, "float16": 1e-3, "float32": 1.2e-7}  # of coarse inputs; float64 for all others
 DOUBLE = 2.3e-16
+LARGEST = 1e300  # of a parameter: beyond it, and below its inverse, products with it are no numbers
 #: largest entries of a matrix, in float64 and in float32, whose squares are still numbers
 SIZES = {"double": (1e-153, 1e153), "mixed": (1e-12, 1e12)}
 
@@ -149,12 +151,23 @@ def check_count(name: str, value: Any, *, low: int, high: int | None = None, rem
     return int(value)
 
 
-def check_number(name: str, value: Any, *, low: float, above: bool = False) -> float:
-    """Return a finite real parameter, or raise if it is none or below `low` (or not above it)."""
+def check_number(name: str, value: Any, *, low: float, above: bool = False, high: float = LARGEST) -> float:
+    """Return a real parameter, or raise if it is none, below `low` (or not clearly above it), or beyond `high`."""
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not real or not np.isfinite(value) or value < low or (above and value == low):
-        raise ValueError(f"{name} must be a finite number {'above' if above else 'of at least'} {low:g}, got {value!r}")
+    if not real or not low <= value <= high or (above and value < low + 1 / LARGEST):
+        span = f"{'above' if above else 'of at least'} {low:g} and at most {high:g}"
+        raise ValueError(f"{name} must be a finite number {span}, got {value!r}")
     return float(value)
+
+
+def check_seed(random_state: Any) -> np.random.RandomState:
+    """The generator that a `random_state` stands for, or raise."""
+    try:
+        return check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(
+            f"random_state must be an integer from 0 to 2**32 - 1, a RandomState or None, got {random_state!r}"
+        ) from error
 
 
 def _is_missing(label: Any) -> bool:

@@ -32,8 +32,23 @@ FLAWS = (
     "masked",
     "number",
     "negative",
+    "records",
+    "denormal",
 )
-LAYOUTS = ("C", "F", "strided", "read-only", "list", "view", "big-endian", "float32", "matrix-view")
+LAYOUTS = (
+    "C",
+    "F",
+    "strided",
+    "read-only",
+    "list",
+    "view",
+    "big-endian",
+    "float32",
+    "matrix-view",
+    "float16",
+    "longdouble",
+    "matrices",
+)
 SCALES = (0, 0, 0, 0, -3, 3, -12, 12, -100, 100, -150, 150)  # powers of ten; most of them modest
 
 
@@ -89,6 +104,8 @@ def spoil(X: np.ndarray, flaw: str, k: int) -> Any:
         "none": None,
         "masked": np.ma.masked_array(X, mask=np.arange(X.size).reshape(X.shape) == k),
         "number": 3.0,
+        "records": np.rec.array(np.zeros(X.shape, [("a", float)])),
+        "denormal": np.repeat(1e-310 * np.eye(n)[None], len(X), axis=0),
     }
     return changed.get(flaw, X)
 
@@ -111,9 +128,11 @@ def lay_out(X: np.ndarray, layout: str) -> Any:
         return X[::-1]
     if layout == "big-endian":
         return X.astype(">f8")
-    if layout == "float32":
+    if layout == "matrices":
+        return list(X)
+    if layout in ("float32", "float16", "longdouble"):
         with np.errstate(all="ignore"):
-            return X.astype(np.float32)
+            return X.astype(layout)
     return X
 
 

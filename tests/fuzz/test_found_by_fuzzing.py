@@ -66,6 +66,19 @@ REFUSED = {
     "unknown precision": (lambda: spdsl.check_spd(X, precision="half"), "precision must be"),
     "embedding of huge": (lambda: spdsl.SPDML(2, metric="euclid").fit(1e100 * X, Y), "changes with the scale"),
     "embedding of tiny": (lambda: spdsl.SPDML(2, metric="wasserstein").fit(1e-100 * X, Y), "changes with the scale"),
+    "width beyond numbers": (lambda: spdsl.SPDSL(2, beta=1e308).fit(X, Y), "at most 1e\\+300"),
+    "scale of no width": (lambda: spdsl.SPDSL(2, metric="euclid", beta_scale=1e300).fit(1e-100 * X, Y), "no width"),
+    "eta of nothing": (lambda: spdsl.LEML(eta=1e-320).fit(X, Y), "eta must be"),
+    "zeta beyond": (lambda: spdsl.LEML(zeta=1e308).fit(X, Y), "zeta must be"),
+    "negative seed": (lambda: spdsl.LEML(random_state=-1).fit(X, Y), "random_state must be"),
+    "seed of splits": (lambda: spdsl.compare(X, Y, ["NN-LEM"], random_state=2**40, verbose=False), "random_state must"),
+    "seed of folds": (lambda: spdsl.tune(spdsl.RSR(), {"penalty": [1, 2]}, X, Y, random_state=-1), "random_state must"),
+    "no processes": (lambda: spdsl.compare(X, Y, ["NN-LEM"], n_jobs=0, verbose=False), "n_jobs=0"),
+    "words of processes": (lambda: spdsl.compare(X, Y, ["NN-LEM"], n_jobs="3", verbose=False), "n_jobs must be"),
+    "no grid": (lambda: spdsl.tune(spdsl.RSR(), None, X, Y), "grid must map"),
+    "unknown parameter": (lambda: spdsl.tune(spdsl.RSR(), {"nope": [1, 2]}, X, Y), "no parameter 'nope'"),
+    "set of values": (lambda: spdsl.tune(spdsl.RSR(), {"penalty": {1, 2}}, X, Y), "must be a list"),
+    "huge factors": (lambda: spdsl.pairwise_sqdist(spdsl.FactoredSPD(1e150 * SIGNAL, 1e300)), "common scale"),
     "infinite pixel": (lambda: features.region_covariance(np.full((5, 5), np.inf)), "infinity"),
 }
 
@@ -145,6 +158,14 @@ def test_what_a_newcomer_stumbled_over_is_said(tmp_path):
     np.savez(tmp_path / "complex.npz", X=X.astype(complex))
     with pytest.raises(ValueError, match="of complex128"):
         load_spd(tmp_path / "complex.npz")
+
+
+def test_a_path_that_is_none_is_said():
+    for path in (None, 3, b"x", []):
+        with pytest.raises(TypeError, match="path must be"):
+            spdsl.load(path)
+        with pytest.raises(TypeError, match="path must be"):
+            spdsl.CDL().fit(X, Y).save(path)
 
 
 def test_tuning_takes_matrices_in_a_list():

@@ -15,7 +15,7 @@ from spdsl.metrics import get_metric
 
 pytestmark = pytest.mark.fuzz
 METRICS = (*spdsl.METRICS, "riemann", "logdet", "logeuclid")
-NUMBERS = (-1, 0, 2.5, "3", True, None, float("nan"), float("inf"), 10**9)
+NUMBERS = (-1, 0, 2.5, "3", True, None, float("nan"), float("inf"), 10**9, 1e308, 1e-320, [], 1j)
 COUNTS = {"n_within": (1, 3, "all", "auto"), "n_between": (1, 2, "all", "auto")}
 BAD_COUNTS = {"n_within": (0, -1, 2.5, "some", True, 10**9), "n_between": (0, -1, 2.5, "some", None, 10**9)}
 LEARNER_GOOD = {
@@ -27,6 +27,9 @@ LEARNER_GOOD = {
     "tol": (0, 1e-4, 1.0),
     "classifier": ("nn", "svm", "lda", "logistic"),
     "n_neighbors": (1, 2),
+    "precision": ("double", "mixed"),
+    "search": ("exact", "approximate"),
+    "warm_start": (True, False),
     **COUNTS,
 }
 LEARNER_BAD = {
@@ -38,10 +41,14 @@ LEARNER_BAD = {
     "tol": (-1, float("nan"), "x", None),
     "classifier": ("forest", None, 3, dict),
     "n_neighbors": NUMBERS,
-    "random_state": ("x", -1),
+    "random_state": ("x", -1, 2**40, 2.5),
     "solver_options": ({"rule": "nope"}, {"what": 1}, 3),
     "callback": (3,),
     "device": ("nowhere",),
+    "precision": ("half", None, 64),
+    "search": ("nope", None),
+    "warm_start": ("yes", None),
+    "checkpoint": (3, "", "/nowhere/at/all", b"x"),
     **BAD_COUNTS,
 }
 SPDSL_GOOD = LEARNER_GOOD | {
@@ -51,6 +58,12 @@ SPDSL_GOOD = LEARNER_GOOD | {
 }
 SPDSL_BAD = LEARNER_BAD | {"beta": (0, -1, float("nan"), "x", None), "beta_scale": NUMBERS[:3], "centering": ("x", 2)}
 
+ODD_OPTIONS = {
+    "n_components": NUMBERS,
+    "n_jobs": (0, "3", 2.5, float("nan"), [], 10**9),
+    "random_state": (-1, "x", 2**40),
+    "methods": (3, None, "", {}),
+}
 # estimator, allowed parameters, parameters at and past their limits
 ESTIMATORS = {
     "SPDSL": (spdsl.SPDSL, SPDSL_GOOD, SPDSL_BAD),
@@ -78,7 +91,7 @@ ESTIMATORS = {
     "LEML": (
         spdsl.LEML,
         {"eta": (0.1, 10.0), "zeta": (0.1, 0.5), "max_iter": (1, 3), "n_components": (None, 1)},
-        {"eta": NUMBERS, "zeta": NUMBERS, "max_iter": NUMBERS, "n_components": NUMBERS},
+        {"eta": NUMBERS, "zeta": NUMBERS, "max_iter": NUMBERS[:-5], "n_components": NUMBERS},
     ),
     "TangentSpaceClassifier": (
         spdsl.TangentSpaceClassifier,
@@ -201,6 +214,8 @@ def test_tuning_and_comparison_end_in_tables_or_a_clear_error(counted):
             return [c.accuracy for c in table.cells if not c.error]
 
         judge(compared, X, y)
+        odd = data.draw(parameters({"n_components": (None, 1)}, ODD_OPTIONS))
+        judge(lambda X, y: spdsl.compare(X, y, ["NN-LEM"], splits=1, tune=False, verbose=False, **odd).splits, X, y)
         grid = {"n_neighbors": data.draw(st.sampled_from([[1, 2], [], [0, 1], [10**9]]))}
         judge(lambda X, y: spdsl.tune(spdsl.SPDNearestNeighbor("lem"), grid, X, y, n_folds=folds).params, X, y)
 

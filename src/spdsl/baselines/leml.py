@@ -11,7 +11,6 @@ import scipy.linalg
 import scipy.optimize
 from sklearn.base import TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from spdsl.arrays import one_blas_thread
@@ -19,8 +18,9 @@ from spdsl.baselines.pairwise import Factors, SPDClassifier, log_vectors
 from spdsl.metrics import get_metric
 from spdsl.models import savable
 from spdsl.neighbors import KeptInterrupt
-from spdsl.validation import check_count
+from spdsl.validation import check_count, check_number, check_seed
 
+STIFFEST = 1e12  # eta and zeta beyond it change the thresholds by less than rounding, or by more than numbers hold
 LARGEST = 700.0  # exponentials of larger numbers overflow
 
 
@@ -126,9 +126,9 @@ class LEML(TransformerMixin, SPDClassifier):
     def _check_params(self, n: int) -> None:
         if self.update not in ("exact", "closed-form"):
             raise ValueError(f"update must be 'exact' or 'closed-form', got {self.update!r}")
-        for name, value, low in (("eta", self.eta, 0.0), ("zeta", self.zeta, -np.inf), ("tol", self.tol, 0.0)):
-            if not (np.isfinite(value) and value > low):
-                raise ValueError(f"{name} must be {'positive and ' if low == 0 else ''}finite, got {value!r}")
+        check_number("eta", self.eta, low=1 / STIFFEST, high=STIFFEST)
+        check_number("zeta", self.zeta, low=-STIFFEST, high=STIFFEST)
+        check_number("tol", self.tol, low=0.0, above=True)
         check_count("max_iter", self.max_iter, low=0)
         if self.max_pairs is not None:
             check_count("max_pairs", self.max_pairs, low=1)
@@ -136,7 +136,7 @@ class LEML(TransformerMixin, SPDClassifier):
             check_count("n_components", self.n_components, low=1, high=n, remedy=f", the size {n} of the matrices")
 
     def _constraints(self, T: np.ndarray, labels: np.ndarray) -> _Constraints:
-        rng = check_random_state(self.random_state)
+        rng = check_seed(self.random_state)
         i, j = np.triu_indices(len(labels), 1)
         lem = get_metric("lem")
         flat = T.reshape(len(T), -1)

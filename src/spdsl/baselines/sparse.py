@@ -12,7 +12,7 @@ from spdsl.baselines.lasso import lasso_gram
 from spdsl.baselines.pairwise import Factors, PairwiseClassifier, log_vectors
 from spdsl.metrics import get_metric
 from spdsl.models import savable
-from spdsl.validation import check_count
+from spdsl.validation import check_count, check_number
 
 RANK = 1e-12  # eigenvalues of the kernel matrix below this share of the largest are rounding
 
@@ -36,8 +36,8 @@ class KernelSparseCoder(PairwiseClassifier):
         raise NotImplementedError
 
     def _learn_pairs(self, values: np.ndarray, labels: np.ndarray) -> None:
-        if not (np.isfinite(self.penalty) and self.penalty > 0):
-            raise ValueError(f"penalty must be positive and finite, got {self.penalty!r}")
+        check_number("penalty", self.penalty, low=0.0, above=True)
+        check_number("tol", self.tol, low=0.0)
         check_count("max_iter", self.max_iter, low=1)
         self._labels = labels
         self._set_width(values)
@@ -129,21 +129,22 @@ class _WidthKernel(KernelSparseCoder):
 
     def _set_width(self, values: np.ndarray) -> None:
         for name, value in (("beta", self.beta), ("beta_scale", self.beta_scale)):
-            if value is not None and not (np.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be positive and finite, got {value!r}")
+            if value is not None:
+                check_number(name, value, low=0.0, above=True)
         if self.beta is not None:
             self.beta_ = float(self.beta)
             return
         mean = values.sum() / (len(values) * (len(values) - 1))
         if not mean > 0:
             raise ValueError("all training matrices are equal: there is no distance to set beta from; pass beta")
-        self.beta_ = float(self.beta_scale / mean)
+        self.beta_ = check_number("beta_scale / mean squared distance", self.beta_scale / mean, low=0.0, above=True)
 
     def _gaussian(self, values: np.ndarray, *, train: bool) -> np.ndarray:
         if not train and self.normalize:
             # only the direction of a test point counts, so its nearest atom may have similarity 1: no underflow
             values = values - values.min(axis=1, keepdims=True)
-        return np.exp(-self.beta_ * values)
+        with np.errstate(over="ignore"):  # a similarity of zero
+            return np.exp(-self.beta_ * values)
 
 
 @savable("classes_", "gram_", "_whiten", "_factors", "_labels", "beta_")

@@ -19,8 +19,9 @@ from spdsl.experiments.cells import Cell, run_cell, run_jobs
 from spdsl.experiments.splits import Split, fold_count, make_splits
 from spdsl.methods import Method, get_methods
 from spdsl.progress import Progress, Quiet
-from spdsl.validation import check_count, check_labels, check_spd
+from spdsl.validation import check_count, check_labels, check_seed, check_spd
 
+MOST_JOBS = 1024  # more processes than that are a slip
 HEAD = ("method", "accuracy", "tune s", "fit s", "predict s", "parameters")
 
 
@@ -151,6 +152,9 @@ def compare(
     y = classes[labels]
     chosen = get_methods(methods)
     check_count("n_folds", n_folds, low=2)
+    check_seed(random_state)
+    if n_jobs is not None and check_count("n_jobs", n_jobs, low=-MOST_JOBS, high=MOST_JOBS) == 0:
+        raise ValueError("n_jobs=0: give a number of processes, -1 for as many as cores, or None for one")
     pairs = make_splits(splits, y, groups=groups, random_state=random_state)
     if tune:
         _announce_folds(pairs, y, n_folds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from spdsl.experiments.splits import Split, make_folds
-from spdsl.validation import as_stack, check_labels
+from spdsl.validation import as_stack, check_labels, check_seed
 
 Scores = Callable[[list[dict[str, Any]]], np.ndarray]
 LONG = 12  # a range of more values than this is searched in two rounds
@@ -64,10 +64,16 @@ def tune(
     y = classes[labels]
     from sklearn.model_selection import ParameterGrid  # not above: it slows the import down
 
-    if not hasattr(estimator, "fit") or isinstance(estimator, type):
+    if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params") or isinstance(estimator, type):
         raise ValueError(f"estimator must be an unfitted estimator, e.g. METHODS['CDL'].factory(), got {estimator!r}")
+    check_seed(random_state)
+    if not isinstance(grid, Mapping):
+        raise ValueError(f"grid must map names of parameters to lists of values, got {grid!r}")
+    known = estimator.get_params()
     for name, values in grid.items():
-        if isinstance(values, str) or not hasattr(values, "__len__"):
+        if name not in known:
+            raise ValueError(f"grid: {type(estimator).__name__} has no parameter {name!r}; it has {', '.join(known)}")
+        if isinstance(values, str | Set) or not hasattr(values, "__len__") or np.ndim(values) == 0:
             raise ValueError(f"grid[{name!r}] must be a list of values to try, got {values!r}")
     empty = [name for name, values in grid.items() if not len(values)]
     if empty:

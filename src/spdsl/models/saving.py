@@ -20,6 +20,13 @@ from spdsl.models.trees import Decoder, Encoder
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # import name to the name in which versions are asked for
 
 
+def as_path(path: Any) -> Path:
+    """The path, or an error where it is none."""
+    if not isinstance(path, str | Path):
+        raise TypeError(f"path must be a string or a Path that names a file, got {path!r}")
+    return Path(path)
+
+
 def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None) -> None:
     """Write a fitted model to one safetensors file; `model.save(path)` does the same.
 
@@ -47,7 +54,7 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
         "notes": dict(notes or {}),
         "model": tree,
     }
-    write(Path(path), header, encoder.arrays)
+    write(as_path(path), header, encoder.arrays)
 
 
 def load(path: str | Path) -> Any:
@@ -72,7 +79,7 @@ def load(path: str | Path) -> Any:
 
 def load_with_notes(path: str | Path) -> tuple[Any, dict[str, Any]]:
     """A model as `load` reads it, and the notes that were saved with it."""
-    path = Path(path)
+    path = as_path(path)
     header, kept_aside = read(path)
     try:
         decoder = Decoder(kept_aside)

@@ -14,7 +14,7 @@ from spdsl.samples.base import DistanceBlock
 from spdsl.samples.copies import copies_by_digest, digest
 from spdsl.samples.spectra import Spectra, block_rows, spectra_sqdist
 from spdsl.stacks import FactoredStack
-from spdsl.validation import DOUBLE
+from spdsl.validation import DOUBLE, SIZES
 
 
 class FactoredSPD:
@@ -117,6 +117,14 @@ class FactoredSPD:
     def check(self, name: str = "X") -> None:
         """Raise where a matrix is not positive definite to working precision; NaN does not get this far."""
         n = self.shape[1]
+        with np.errstate(over="ignore"):
+            size = self._squares() + arrays.to_numpy(self.ridge)
+        odd = np.flatnonzero((size < SIZES["double"][0]) | (size > SIZES["double"][1]))
+        if len(odd):
+            raise ValueError(
+                f"{name}[{odd[0]}] has a size of {size[odd[0]]:.1e}, out of the range {SIZES['double'][0]:g} to "
+                f"{SIZES['double'][1]:g} in which squares keep their digits: divide the factors, and ridges, by a common scale"
+            )
         for k in np.flatnonzero(self._doubtful()):
             spectra = self._spectra(np.array([k]))
             low, high = spectra.values.min(), spectra.values.max()
@@ -128,10 +136,14 @@ class FactoredSPD:
                     f"largest {high:.2g}; use a larger ridge for it, e.g. 1e-3 times the trace"
                 )
 
+    def _squares(self) -> np.ndarray:
+        """Sums of the squared rows of every sample."""
+        rows = arrays.to_numpy(self.rows)
+        return np.add.reduceat(np.einsum("rn,rn->r", rows, rows), self.starts[:-1])
+
     def _doubtful(self) -> np.ndarray:
         """Samples that a bound on the ratio of their extreme eigenvalues does not clear."""
-        rows, ridge = arrays.to_numpy(self.rows), arrays.to_numpy(self.ridge)
-        squares = np.add.reduceat(np.einsum("rn,rn->r", rows, rows), self.starts[:-1])
+        ridge, squares = arrays.to_numpy(self.ridge), self._squares()
         high = squares + ridge
         low = ridge / (1 + squares) if self.augmented else ridge  # the mean may tilt the smallest one by its length
         return ~(np.minimum(low, 1) > 4 * self.shape[1] * DOUBLE * high)
@@ -145,7 +157,7 @@ class FactoredSPD:
     def unit_mean(self) -> Array:
         N, n, _ = self.shape
         rows, ridge = arrays.to_numpy(self.rows), arrays.to_numpy(self.ridge)
-        trace = np.add.reduceat(np.einsum("rn,rn->r", rows, rows), self.starts[:-1]) + self.depth * ridge
+        trace = self._squares() + self.depth * ridge
         weight = np.repeat(1 / (N * trace), np.diff(self.starts))
         mean = np.zeros((n, n))
         step = max(1, (1 << 24) // n)
