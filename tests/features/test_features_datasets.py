@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -433,3 +434,35 @@ def test_real_stack_with_a_zero_matrix_loads(data):
     assert X.shape == (1175, 63, 63)
     assert len(y) == 1175
     assert not X[921].any()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stack": "../../.outside.npy"},
+        {"stack": 3},
+        {"used": ["../../../escaped.npz"] * 3},
+        {"counts": [1, 1]},
+        {"counts": ["1", "1", "1"]},
+        {"files": ["walk/unknown.amc"] * 3},
+        {"notes": []},
+        {"skipped": 3},
+        {"parts": []},
+    ],
+    ids=str,
+)
+def test_an_index_of_somebody_elses_making_is_built_again(tmp_path, change):
+    root = tmp_path / "mocap"
+    for k in range(3):
+        write_pair(root / "walk", name=f"HDM_xx_w{k}")
+    right = load_mocap_folder(root, cache="beside").X.copy()
+    np.save(root / ".outside.npy", np.zeros_like(right))
+    (index,) = root.rglob("spdsl-index.json")
+    index.write_text(json.dumps(json.loads(index.read_text()) | change))
+    again = load_mocap_folder(root, cache="beside")
+    np.testing.assert_array_equal(again.X[: len(right)], right)
+    assert not list(tmp_path.rglob("escaped.npz"))
+    (index,) = root.rglob("spdsl-index.json")
+    index.write_text(index.read_text()[:-20])
+    next(index.parent.glob("stack*")).write_bytes(b"")
+    np.testing.assert_array_equal(load_mocap_folder(root, cache="beside").X, right)

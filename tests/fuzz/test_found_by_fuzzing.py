@@ -3,6 +3,7 @@
 import io
 import warnings
 
+import h5py
 import numpy as np
 import pytest
 import scipy.io
@@ -11,6 +12,7 @@ import spdsl
 from samples import labelled
 from spdsl import features
 from spdsl.datasets import load_spd, spd
+from spdsl.datasets.extraction import restore_parts
 from spdsl.graphs import survey_pairs
 from spdsl.heads import KernelSVC, LogVectorClassifier
 from spdsl.metrics import get_metric
@@ -200,3 +202,35 @@ def test_a_fit_that_fails_leaves_the_older_one_as_it_was(model):
             model.fit(bad, y)
         assert {name: id(value) for name, value in vars(model).items()} == {k: id(v) for k, v in before.items()}
         np.testing.assert_array_equal(model.predict(X), labels)
+
+
+def test_a_forged_directory_of_an_archive_takes_no_memory(tmp_path):
+    raw = bytearray(npz_with_header({"descr": "<f8", "fortran_order": False, "shape": (1000, 600, 600)}))
+    at = raw.rfind(b"PK\x01\x02") + 24
+    raw[at : at + 4] = (3 * 10**9).to_bytes(4, "little")
+    (tmp_path / "forged.npz").write_bytes(raw)
+    with pytest.raises(ValueError, match=r"promises 3000000000 bytes"):
+        load_spd(tmp_path / "forged.npz")
+
+
+def test_arrays_that_lie_in_other_files_are_not_read(tmp_path):
+    path = tmp_path / "a.h5"
+    (tmp_path / "secret").write_bytes(np.eye(4).tobytes() * 2)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", (2, 4, 4), dtype="f8", external=[(str(tmp_path / "secret"), 0, 256)])
+    with pytest.raises(ValueError, match="other files"):
+        load_spd(path)
+
+
+def test_a_variable_may_have_any_name(tmp_path):
+    scipy.io.savemat(tmp_path / "a.mat", {"file": X.transpose(1, 2, 0)})
+    np.testing.assert_array_equal(load_spd(tmp_path / "a.mat")[0], X)
+
+
+def test_names_in_a_cache_do_not_lead_out_of_it(tmp_path):
+    store = tmp_path / "cache" / "store"
+    for name in ("../../escaped.npz", str(tmp_path / "escaped.npz"), "0" * 24 + ".npz/../../../escaped.npz"):
+        restore_parts(store, X[:1], [name], [1], [""])
+    assert not (tmp_path / "escaped.npz").exists()
+    restore_parts(store, X[:1], ["0" * 24 + ".npz"], [1], [""])
+    assert [path.name for path in store.iterdir()] == ["0" * 24 + ".npz"]

@@ -101,8 +101,8 @@ def _restore(output: Path, store: Path, recipe: Recipe, names: Sequence[str]) ->
             if str(saved["recipe"]) != recipe.text() or not set(saved["parts"].tolist()) & set(names):
                 return
             restore_parts(store, saved["X"], saved["parts"].tolist(), saved["counts"].tolist(), saved["notes"].tolist())
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
-        return  # none there, or something else under that name: it is replaced in the end
+    except Exception:  # none there, damaged, or something else under that name: it is replaced in the end
+        return
 
 
 def _write_output(output: Path, good: Sequence[Outcome], classes: Mapping[Path, str], recipe: Recipe) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import shutil
 import threading
 import time
@@ -23,6 +24,7 @@ from spdsl.features.images import frame_files
 from spdsl.features.recipes import Recipe
 from spdsl.writing import written_whole
 
+PART = re.compile(r"[0-9a-f]{24}\.npz")  # a fingerprint
 _CV2_NO_MEMORY = -4  # cv2.Error.StsNoMem
 
 
@@ -142,7 +144,8 @@ def _finished(part: Path) -> str | None:
     """The note of a finished result, None when there is none that can be read."""
     try:
         with np.load(part, allow_pickle=False) as saved:
-            return str(saved["note"])
+            X = saved["X"]
+            return str(saved["note"]) if X.ndim == 3 and X.shape[1] == X.shape[2] and X.dtype.kind == "f" else None
     except Exception:  # missing, or damaged by something else than us: do it again
         return None
 
@@ -276,7 +279,12 @@ def _shape(part: Path) -> tuple[int, int]:
 def restore_parts(
     store: Path, X: np.ndarray, parts: Sequence[str], counts: Sequence[int], notes: Sequence[str]
 ) -> None:
-    """Put the rows of a finished stack back into a store, so that a dataset that grew costs only what is new."""
+    """Put the rows of a finished stack back into a store, so that a dataset that grew costs only what is new.
+
+    Names that are not of our making could lead out of the folder: nothing is taken from a file that holds one.
+    """
+    if not all(isinstance(name, str) and PART.fullmatch(name) for name in parts):
+        return
     store.mkdir(parents=True, exist_ok=True)
     at = 0
     for name, count, note in zip(parts, counts, notes, strict=True):

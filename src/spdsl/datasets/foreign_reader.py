@@ -7,6 +7,7 @@ damaged file, and here that costs a child process and not the user's session.
 from __future__ import annotations
 
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ def read_h5(path: Path) -> dict[str, np.ndarray]:
 
     def visit(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and item.dtype.kind in "biufSO":
+            if item.is_virtual or item.external:
+                raise ValueError(f"{name} lies in other files; write it into this one")
             stored = item.id.get_storage_size()
             if item.nbytes > PACKED * max(stored, 1):
                 raise ValueError(f"{name} promises {item.nbytes} bytes, {stored} are stored")
@@ -64,7 +67,11 @@ def main(source: str, output: str) -> int:
         print(" ".join(str(error).split()) or type(error).__name__, file=sys.stderr)
         return 3
     kept = {name: plain(array) for name, array in arrays.items()}
-    np.savez(output, **{name.replace("/", "."): array for name, array in kept.items() if array is not None})  # type: ignore[arg-type]
+    with zipfile.ZipFile(output, "w") as archive:  # not np.savez: it has arguments of its own, such as `file`
+        for name, array in kept.items():
+            if array is not None:
+                with archive.open(f"{name.replace('/', '.')}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
     return 0
 
 

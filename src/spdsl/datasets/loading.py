@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ from spdsl.features.errors import FeatureError
 from spdsl.features.recipes import Recipe
 from spdsl.writing import written_whole
 
+STACK = re.compile(r"stack-[0-9a-f]{16}\.npy")
 Cache = str | Path | bool | None
 Errors = Literal["report", "raise"]
 Label = Callable[[Path], str]  # sample, relative to the folder -> class; raises FeatureError where there is none
@@ -119,10 +121,10 @@ def load_folder(
     names = {sample: f"{fingerprint(folder, sample, recipe)}.npz" for sample in samples}
     with _place(cache, folder, recipe) as place:
         index, X = _read(place)
-        if index is None or index["parts"] != list(names.values()):
+        if not _serves(index, names):
             with alone_in(place):
                 index, X = _read(place)  # again: another process may have built it while this one waited
-                if index is None or index["parts"] != list(names.values()):
+                if not _serves(index, names):
                     _build(place, folder, list(names), recipe, jobs, errors, progress)
                     index, X = _read(place)
         assert index is not None
@@ -193,13 +195,32 @@ def _read(place: Path) -> tuple[dict[str, Any] | None, np.ndarray]:
     """Index and stack of a finished cache; the index is written last and names its stack, so that the two agree."""
     try:
         index = json.loads((place / INDEX).read_text(encoding="utf-8"))
+        if not STACK.fullmatch(index["stack"]):  # of somebody else's making: it could lead out of the folder
+            return None, np.empty(0)
         X = np.load(place / index["stack"], mmap_mode="c" if index["files"] else None)
-        whole = set(index) >= {"parts", "files", "counts", "notes", "skipped", "used"} and len(X) == sum(
-            index["counts"]
-        )
-        return (index, X) if whole else (None, X)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None, np.empty(0)  # none there, or damaged by something else than us: it is built again
+        return (index, X) if _whole(index, X) else (None, X)
+    except Exception:  # none there, or damaged by something else than us: it is built again
+        return None, np.empty(0)
+
+
+def _whole(index: dict[str, Any], X: np.ndarray) -> bool:
+    """Whether an index and a stack are what we write."""
+    rows = zip(index["used"], index["files"], index["counts"], index["notes"], strict=True)
+    return (
+        all(isinstance(count, int) and count >= 0 and isinstance(file, str) for _, file, count, _ in rows)
+        and (X.ndim, X.dtype, len(X)) == (3, np.float64, sum(index["counts"]))
+        and X.shape[1] == X.shape[2]
+        and all(isinstance(reason, str) for reason in index["skipped"].values())
+    )
+
+
+def _serves(index: dict[str, Any] | None, names: dict[Path, str]) -> bool:
+    """Whether an index is of just these samples."""
+    return (
+        index is not None
+        and index["parts"] == list(names.values())
+        and all(Path(file) in names for file in index["files"])
+    )
 
 
 def _build(

@@ -15,6 +15,7 @@ from spdsl.datasets import Dataset, Protocol, load_digit_sets, load_hdm05, load_
 from spdsl.experiments.published import PUBLISHED
 from spdsl.experiments.splits import Split, make_splits
 from spdsl.features.errors import FeatureError
+from spdsl.features.numpy_files import read_npz
 from spdsl.validation import check_labels, check_spd, regularize
 
 Tuning = Literal["each", "first", "none"]
@@ -312,8 +313,7 @@ def _extra_arrays(path: Path, count: int) -> dict[str, np.ndarray]:
     """The arrays `groups`, `train` and `test` of an .npz file, checked against the number of matrices."""
     if path.suffix.lower() != ".npz":
         return {}
-    with np.load(path, allow_pickle=False) as saved:
-        extra = {name: saved[name] for name in ("groups", "train", "test") if name in saved.files}
+    extra = read_npz(path, only=("groups", "train", "test"))
     if ("train" in extra) != ("test" in extra):
         raise FeatureError(f"{path}: splits need both `train` and `test`; only `{'/'.join(extra)}` is there")
     for name, array in extra.items():

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 import zipfile
+from collections.abc import Container
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
 from spdsl.features.errors import FeatureError
+
+PACKED = 1100  # no compression of archives gains more than this
 
 
 def read_npy(path: Path) -> np.ndarray:
@@ -22,13 +25,17 @@ def read_npy(path: Path) -> np.ndarray:
         raise _unreadable(path, error) from None
 
 
-def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file by name; what is not an array is left out."""
+def read_npz(path: Path, only: Container[str] | None = None) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by name, or `only` some of them; what is not an array is left out."""
     arrays: dict[str, np.ndarray] = {}
     try:
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():
-                if info.filename.endswith(".npy"):
+                if info.filename.endswith(".npy") and (only is None or info.filename[:-4] in only):
+                    if info.file_size > PACKED * max(info.compress_size, 1):
+                        raise ValueError(
+                            f"{info.filename} promises {info.file_size} bytes, {info.compress_size} are stored"
+                        )
                     with archive.open(info) as file:
                         arrays[info.filename[:-4]] = _read_array(file, info.file_size)
     except Exception as error:  # zipfile, zlib and numpy each raise their own
