@@ -1,5 +1,6 @@
 """Fits that are interrupted or killed: nothing lost, and the end is the one it would have been."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -181,3 +182,20 @@ def test_ctrl_c_before_the_iterations_leaves_the_older_model(monkeypatch):
         model.fit(X[:, :5, :5], Y)
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[name] is value for name, value in before.items())
+
+
+def test_a_full_disk_costs_the_checkpoint_and_not_the_fit(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("spdsl.checkpoints.write", full)
+    model = SPDSL(4, tol=0.0, max_iter=30, checkpoint=tmp_path / "state")
+    with pytest.warns(UserWarning, match="could not be written") as caught:
+        model.fit(X, Y)
+    assert sum("could not be written" in str(one.message) for one in caught) == 1
+    monkeypatch.undo()
+    whole = SPDSL(4, tol=0.0, max_iter=30, checkpoint=tmp_path / "state").fit(X, Y)
+    assert model.cost_ == whole.cost_
+    for odd in ("", "a\0b", tmp_path, "/dev/null"):
+        with pytest.raises((ValueError, OSError), match=r"folder|name of no file|plain file"):
+            SPDSL(4, checkpoint=odd).fit(X, Y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from spdsl.models.container import FORMAT, read, write
 from spdsl.models.errors import ModelFileError
 from spdsl.solver import Snapshot
+from spdsl.writing import check_target
 
 KIND = "checkpoint"
 NUMBERS = ("iteration", "idle", "value", "step", "slope", "size")
@@ -32,8 +34,12 @@ class Checkpoint:
     def __init__(self, path: str | Path, identity: Mapping[str, Any]) -> None:
         self.path = Path(path)
         self.identity = json.loads(json.dumps(identity))  # as it reads back from the file
+        self._complained = False
+        if "\0" in str(path):
+            raise ValueError(f"checkpoint={str(path)!r} can be the name of no file")
         if not self.path.parent.is_dir():
             raise FileNotFoundError(f"checkpoint={str(path)!r}: the folder {self.path.parent} does not exist; make it")
+        check_target(self.path)
 
     def load(self, shape: tuple[int, int]) -> Snapshot | None:
         """The snapshot of a W of that shape; None where there is no file."""
@@ -52,7 +58,19 @@ class Checkpoint:
         return Snapshot(parts, **{name: header[name] for name in NUMBERS}, history=header["history"])
 
     def save(self, snapshot: Snapshot) -> None:
-        """Replace the file."""
+        """Replace the file. Where that fails, on a full disk for instance, say so once: the fit is worth more."""
+        try:
+            self._write(snapshot)
+        except OSError as error:
+            if not self._complained:
+                self._complained = True
+                warnings.warn(
+                    f"{self.path}: the checkpoint could not be written ({error.strerror}); the fit goes on without",
+                    UserWarning,
+                    stacklevel=2,
+                )
+
+    def _write(self, snapshot: Snapshot) -> None:
         header = {"format": FORMAT, "kind": KIND, "identity": self.identity, "history": snapshot.history}
         write(self.path, header | {name: getattr(snapshot, name) for name in NUMBERS}, snapshot.parts)
 

@@ -215,7 +215,8 @@ def test_tuning_and_comparison_end_in_tables_or_a_clear_error(counted):
 
         judge(compared, X, y)
         odd = data.draw(parameters({"n_components": (None, 1)}, ODD_OPTIONS))
-        judge(lambda X, y: spdsl.compare(X, y, ["NN-LEM"], splits=1, tune=False, verbose=False, **odd).splits, X, y)
+        options = {"methods": ["NN-LEM"], "splits": 1, "tune": False, "verbose": False} | odd
+        judge(lambda X, y: spdsl.compare(X, y, **options).splits, X, y)
         grid = {"n_neighbors": data.draw(st.sampled_from([[1, 2], [], [0, 1], [10**9]]))}
         judge(lambda X, y: spdsl.tune(spdsl.SPDNearestNeighbor("lem"), grid, X, y, n_folds=folds).params, X, y)
 
