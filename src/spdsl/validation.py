@@ -132,6 +132,8 @@ def check_labels(y: Any, n_matrices: int) -> tuple[np.ndarray, np.ndarray]:
         if any(missing):
             bad = missing.index(True)
             raise ValueError(f"y[{bad}] is {y[bad]}, which is no label: remove that sample or label it")
+    if y.dtype.kind == "S" or (y.dtype.kind == "O" and any(isinstance(label, bytes) for label in y.tolist())):
+        raise ValueError("y holds bytes, which are no text: decode them, e.g. y.astype(str)")
     if y.dtype.kind == "O":
         kinds = {"a string" if isinstance(label, str) else "a number" for label in y.tolist()}
         if len(kinds) > 1:

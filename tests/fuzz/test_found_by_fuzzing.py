@@ -13,6 +13,8 @@ from samples import labelled
 from spdsl import features
 from spdsl.datasets import load_spd, spd
 from spdsl.datasets.extraction import restore_parts
+from spdsl.experiments.cells import Cell
+from spdsl.experiments.results import Results, cell_from_dict, cell_to_dict
 from spdsl.graphs import survey_pairs
 from spdsl.heads import KernelSVC, LogVectorClassifier
 from spdsl.metrics import get_metric
@@ -81,6 +83,8 @@ REFUSED = {
     "unknown parameter": (lambda: spdsl.tune(spdsl.RSR(), {"nope": [1, 2]}, X, Y), "no parameter 'nope'"),
     "set of values": (lambda: spdsl.tune(spdsl.RSR(), {"penalty": {1, 2}}, X, Y), "must be a list"),
     "huge factors": (lambda: spdsl.pairwise_sqdist(spdsl.FactoredSPD(1e150 * SIGNAL, 1e300)), "common scale"),
+    "bytes as labels": (lambda: spdsl.CDL().fit(X, np.array(["a", "b", "c"])[Y].astype("S1")), "y holds bytes"),
+    "nested results": (lambda: Results.from_json('{"a":' * 10**5), "not results"),
     "infinite pixel": (lambda: features.region_covariance(np.full((5, 5), np.inf)), "infinity"),
 }
 
@@ -234,3 +238,11 @@ def test_names_in_a_cache_do_not_lead_out_of_it(tmp_path):
     assert not (tmp_path / "escaped.npz").exists()
     restore_parts(store, X[:1], ["0" * 24 + ".npz"], [1], [""])
     assert [path.name for path in store.iterdir()] == ["0" * 24 + ".npz"]
+
+
+@pytest.mark.parametrize("change", [{"accuracy": "x"}, {"method": 3}, {"params": None}, {"warnings": 3}, {"other": 1}])
+def test_an_edited_cell_is_no_cell(change):
+    row = cell_to_dict(Cell("NN-LEM", 0, 0.5, {"x": 1}, 0.1, 0.1, 0.1))
+    assert cell_from_dict(row).params == {"x": 1}
+    with pytest.raises(TypeError):
+        cell_from_dict(row | change)

@@ -64,7 +64,7 @@ class Results:
         try:
             content = json.loads(text)
             version = content.pop("spdsl-results")
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise ValueError(f"not results of spdsl ({error}); run `spdsl reproduce` again") from None
         if version != FORMAT:
             raise ValueError(f"results of format {version}, and this version of spdsl reads format {FORMAT}")
@@ -85,9 +85,16 @@ def cell_to_dict(cell: Cell) -> dict[str, Any]:
 
 
 def cell_from_dict(content: dict[str, Any]) -> Cell:
-    """The cell again."""
+    """The cell again; a TypeError where the values are not those of a cell."""
     figures = {key: float("nan") if value is None else value for key, value in content.items()}
-    return Cell(**(figures | {"warnings": tuple(content["warnings"])}))
+    cell = Cell(**(figures | {"warnings": tuple(content["warnings"])}))
+    numbers = (cell.accuracy, cell.tune_seconds, cell.fit_seconds, cell.predict_seconds)
+    texts = (cell.method, cell.error, *cell.warnings)
+    if not all(isinstance(number, int | float) for number in numbers) or not all(isinstance(t, str) for t in texts):
+        raise TypeError("a cell holds a figure or a text of another kind")
+    if not isinstance(cell.params, dict):
+        raise TypeError("the parameters of a cell are no mapping")
+    return cell
 
 
 def plain(value: Any) -> Any:

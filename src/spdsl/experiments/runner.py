@@ -18,7 +18,7 @@ from spdsl.experiments.environment import describe_environment
 from spdsl.experiments.protocols import SEED, Experiment, Tuning
 from spdsl.experiments.results import Results, cell_from_dict, cell_to_dict, plain
 from spdsl.experiments.splits import Split, fold_count
-from spdsl.experiments.store import Store
+from spdsl.experiments.store import Store, StoreError
 from spdsl.methods import Grid, Method, get_methods
 from spdsl.progress import Progress, Quiet
 
@@ -146,7 +146,7 @@ class _Run:
             first = self.task(method, 0, {} if self.tuning == "none" else None)
             given = first.given
             if self.tuning == "first":
-                stored = self.store[first.key]["params"] if first.key in self.store else {}
+                stored = self.stored(first).params if first.key in self.store else {}
                 given = _grid_values(
                     self.grid(method), stored
                 )  # of the others nothing is known before the first is done
@@ -155,11 +155,21 @@ class _Run:
             count += sum(unknown or task.key not in self.store for task in [first, *others])
         return count
 
+    def stored(self, task: Task) -> Cell:
+        """The cell that the store has, or an error where somebody has edited it."""
+        try:
+            return cell_from_dict(self.store[task.key] | {"split": task.draw})
+        except (KeyError, TypeError, AttributeError):
+            raise StoreError(
+                f"{self.store.path}: the row {task.key} is no cell of ours, though its check-sum agrees: it was edited; "
+                f"remove the row, or choose another output folder"
+            ) from None
+
     def take(self, task: Task) -> bool:
         """Whether the store has the cell; it is then known."""
         if task.key not in self.store:
             return False
-        self.cells[task.method.name, task.draw] = cell_from_dict(self.store[task.key] | {"split": task.draw})
+        self.cells[task.method.name, task.draw] = self.stored(task)
         return True
 
     def put(self, task: Task, cell: Cell) -> None:

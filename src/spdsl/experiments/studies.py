@@ -100,7 +100,7 @@ class Studies:
                 None if content["view"] is None else view_from_row(content["view"]),
                 content["missing"],
             )
-        except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error) as error:
             raise ValueError(f"not figures of spdsl ({error}); run `spdsl reproduce` again") from None
 
 
