@@ -54,7 +54,8 @@ class CenteredAlignment:
         N = self.graph.n_samples
         # centring removes a constant: on the full graph K - 1 gives the same L without cancellation when K is near 1
         full = self.graph.is_full
-        a = xp.expm1(-self.beta * d2) if full else xp.exp(-self.beta * d2)
+        with np.errstate(over="ignore"):  # a similarity of zero
+            a = xp.expm1(-self.beta * d2) if full else xp.exp(-self.beta * d2)
         diagonal = 0.0 if full else 1.0
         rows = arrays.pair_sums(N, i, j, a)
         rows = rows if full else rows + diagonal
@@ -97,7 +98,8 @@ class PairAlignment:
     def __call__(self, d2: Array) -> tuple[float, Array]:
         xp = namespace(d2)
         (target,) = _on_device(self._moved, d2, self.target_)
-        k = xp.exp(-self.beta * d2)
+        with np.errstate(over="ignore"):
+            k = xp.exp(-self.beta * d2)
         centred = k - k.mean()
         square, product = xp.stack([centred @ centred, centred @ target]).tolist()
         if square == 0:

@@ -246,3 +246,11 @@ def test_an_edited_cell_is_no_cell(change):
     assert cell_from_dict(row).params == {"x": 1}
     with pytest.raises(TypeError):
         cell_from_dict(row | change)
+
+
+@pytest.mark.parametrize("centering", ["graph", "pairs"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_width_beyond_all_distances_makes_similarities_zero(centering):
+    model = spdsl.SPDSL(2, metric="cholesky", beta=1e300, centering=centering).fit(1e12 * X, Y)
+    assert np.all(np.isfinite(model.components_))
+    assert np.all(np.isfinite(model.similarity(1e12 * X)))
