@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from samples import labelled
 from spdsl import SPDML, SPDSL, arrays
+from spdsl.checkpoints import told
 from spdsl.heads import LogVectorClassifier
 
 X, Y = labelled(40, n=10, noise=1.0)
@@ -96,6 +97,15 @@ def test_the_checkpoint_of_another_fit_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"another fit .*shape"):
         learner(path).fit(X[:-1], Y[:-1])
     assert path.read_bytes() == kept
+
+
+def test_a_start_is_told_from_another_that_prints_the_same():
+    first = np.zeros((60, 30))
+    second = first.copy()
+    second[30, 15] = 1.0
+    assert repr(first) == repr(second)
+    assert told(first) != told(second)
+    assert told("pca") == repr("pca")
 
 
 def test_damaged_files_and_places_that_are_none_are_refused(tmp_path):

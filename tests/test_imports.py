@@ -23,7 +23,7 @@ FLOORS = [
     {"objectives"},
     {"stacks"},
     {"samples"},
-    {"manifolds", "lines"},
+    {"manifolds", "lines", "starts"},
     {"models"},
     {"solver", "neighbors"},
     {"heads", "checkpoints"},

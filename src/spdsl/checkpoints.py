@@ -81,4 +81,13 @@ class Checkpoint:
 
 def digest_labels(labels: np.ndarray) -> str:
     """What tells one set of labels from another."""
-    return hashlib.sha256(np.asarray(labels, np.int64).tobytes()).hexdigest()[:16]
+    return _digest(np.asarray(labels, np.int64))
+
+
+def told(value: Any) -> str:
+    """What tells one value of a parameter from another; of a long array `repr` shows the ends only."""
+    return f"array {value.shape} {_digest(value)}" if isinstance(value, np.ndarray) else repr(value)
+
+
+def _digest(values: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:16]

@@ -15,8 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from spdsl import arrays
-from spdsl.arrays import Array, namespace, symmetric
-from spdsl.checkpoints import Checkpoint, digest_labels
+from spdsl.arrays import Array, namespace
+from spdsl.checkpoints import Checkpoint, digest_labels, told
 from spdsl.graphs import Count, PairGraph, PairSurvey, automatic_counts, survey_pairs
 from spdsl.heads import KernelSVC, LogVectorClassifier, check_head, head_offers
 from spdsl.manifolds import MANIFOLDS, Manifold
@@ -26,7 +26,8 @@ from spdsl.objectives import Objective
 from spdsl.progress import Progress, Quiet
 from spdsl.samples import Samples, as_samples, at_work, let_go
 from spdsl.solver import BETA_RULES, STATUSES, Problem, SolverResult, minimize
-from spdsl.validation import check_count, check_labels, check_number, check_seed
+from spdsl.starts import as_start, start_matrix
+from spdsl.validation import check_count, check_labels, check_number
 
 SOLVER_OPTIONS = {"rule", "gradient_tol", "patience"}  # arguments of `minimize` that are no parameter of their own
 #: parameters that may change between a fit and the one that goes on from its checkpoint
@@ -43,7 +44,6 @@ NOT_THE_FIT = {
 }
 PRECISIONS = ("double", "mixed")
 SEARCHES = ("exact", "approximate")
-MIN_RANK = 1e-6  # smallest singular value of a start relative to the largest: its square must stay above rounding
 
 
 class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
@@ -136,7 +136,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
             problem, _ = self._problem(moved, labels, self._initial(moved))
 
         def function(W: Array) -> tuple[float, Array]:
-            W = _as_start(W, moved.model, "W")
+            W = as_start(W, moved.model, "W")
             try:
                 value, gradient = problem.cost(W)
                 return value, gradient
@@ -246,7 +246,9 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         """The first W (n, m), a point of the search space: with `warm_start` the one that an earlier fit has left."""
         if self._continues(X.shape[-1]):
             return self._search_space().point(arrays.like(self.components_, X.model) + 0.0)
-        return self._search_space().point(self._start_matrix(X))
+        m = self._n_components(X.shape[-1])
+        bound = self.n_components is not None
+        return self._search_space().point(start_matrix(self.init, X, m, self.random_state, bound=bound))
 
     def _continues(self, n: int) -> bool:
         """Whether this fit goes on from an earlier one."""
@@ -260,26 +262,6 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
                 f"{(n, self._n_components(n))}; set warm_start=False to start anew"
             )
         return True
-
-    def _start_matrix(self, samples: Samples) -> Array:
-        """What `init` names or brings."""
-        X = samples.model
-        n = X.shape[-1]
-        xp = namespace(X)
-        m = self._n_components(n)
-        if isinstance(self.init, str):
-            if self.init == "identity":
-                return xp.eye(n, m, dtype=xp.float64, device=X.device)
-            if self.init == "pca":
-                return xp.flip(xp.linalg.eigh(symmetric(samples.unit_mean()))[1], axis=1)[:, :m] + 0.0
-            if self.init == "random":
-                draw = check_seed(self.random_state).standard_normal((n, m))
-                return arrays.like(np.linalg.qr(draw)[0], X)
-            raise ValueError(f"init must be 'identity', 'pca', 'random' or an array (n, m), got {self.init!r}")
-        W = _as_start(self.init, X, "init")
-        if self.n_components is not None and W.shape[1] != m:
-            raise ValueError(f"init must have shape ({n}, {m}), got {tuple(W.shape)}")
-        return W
 
     def _n_components(self, n: int) -> int:
         if n < 2:
@@ -295,7 +277,7 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
             return None
         if isinstance(self.init, str) and self.init == "random" and not isinstance(self.random_state, int | np.integer):
             raise ValueError("a checkpoint with init='random' needs an integer random_state: the same start every time")
-        params = {name: repr(v) for name, v in self.get_params(deep=False).items() if name not in NOT_THE_FIT}
+        params = {name: told(v) for name, v in self.get_params(deep=False).items() if name not in NOT_THE_FIT}
         data = {"estimator": type(self).__name__, "shape": list(shape), "labels": digest_labels(labels)}
         return Checkpoint(self.checkpoint, data | params)
 
@@ -440,24 +422,3 @@ class LearnedReduction(TransformerMixin, ClassifierMixin, SPDEstimator):
         if B is None:
             return sqdist_within(metric, reduced)
         return metric.sqdist(reduced, arrays.like(self._transform(B, "B"), reduced))
-
-
-def _as_start(W: Any, X: Array, name: str) -> Array:
-    """A matrix that users bring, as a new full-rank float64 (n, m) beside X, or an error that calls it by `name`."""
-    n, xp = X.shape[-1], namespace(X)
-    try:
-        host = arrays.to_numpy(W)
-        if W is None or host.dtype.kind == "c":
-            raise TypeError
-        W = arrays.like(np.array(host, dtype=np.float64), X)
-    except (TypeError, ValueError) as error:
-        words = "'identity', 'pca', 'random' or " if name == "init" else ""
-        raise ValueError(f"{name} must be {words}an array ({n}, m) of real numbers, got {W!r}") from error
-    if W.ndim != 2 or W.shape[0] != n or not 1 <= W.shape[1] < n:
-        raise ValueError(f"{name} must have shape ({n}, m) with 1 <= m < {n}, got {tuple(W.shape)}")
-    if not bool(xp.all(xp.isfinite(W))):
-        raise ValueError(f"{name} contains NaN or infinity: it must be finite and of full column rank")
-    w = xp.linalg.svdvals(W)
-    if not float(w[-1]) > MIN_RANK * float(w[0]):
-        raise ValueError(f"{name} has dependent columns: it must be finite and of full column rank")
-    return W

@@ -157,7 +157,8 @@ def check_number(name: str, value: Any, *, low: float, above: bool = False, high
     """Return a real parameter, or raise if it is none, below `low` (or not clearly above it), or beyond `high`."""
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not real or not low <= value <= high or (above and value < low + 1 / LARGEST):
-        span = f"{'above' if above else 'of at least'} {low:g} and at most {high:g}"
+        beyond = real and high < value < np.inf
+        span = f"at most {high:g}" if beyond else f"{'above' if above else 'of at least'} {low:g}"
         raise ValueError(f"{name} must be a finite number {span}, got {value!r}")
     return float(value)
 

@@ -1,22 +1,7 @@
-"""How many cases: a few in the test suite, always the same; SPDSL_FUZZ of them, at random, under `make fuzz`."""
-
-import os
-from collections import Counter
+"""The cases of each test, counted and shown at the end."""
 
 import pytest
-from hypothesis import HealthCheck, settings
-
-COUNT = int(os.environ.get("SPDSL_FUZZ", "0"))
-RUN: Counter = Counter()
-COMMON = {
-    "deadline": None,
-    "suppress_health_check": list(HealthCheck),
-    "print_blob": True,
-    "database": None,
-}
-settings.register_profile("few", max_examples=12, derandomize=True, **COMMON)
-settings.register_profile("many", max_examples=max(COUNT, 1), **COMMON)
-PROFILE = settings.get_profile("many" if COUNT else "few")
+from fuzz_profile import COUNT
 
 
 @pytest.fixture

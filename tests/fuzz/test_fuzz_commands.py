@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from fuzz_plans import GOOD_LABELS, classes_of, stacks
+from fuzz_profile import PROFILE
 from fuzz_verdict import judge, time_limit
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,6 @@ from test_fuzz_media import damaged
 from typer.testing import CliRunner
 
 import spdsl
-from conftest import PROFILE
 from spdsl.commands.app import app
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.filterwarnings("ignore")]

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from fuzz_plans import labels, parameters, stacks
+from fuzz_profile import PROFILE
 from fuzz_verdict import judge
 from hypothesis import given
 from hypothesis import strategies as st
 
 import spdsl
-from conftest import PROFILE
 from spdsl.graphs import survey_pairs
 from spdsl.heads import KernelSVC, LogVectorClassifier
 from spdsl.metrics import get_metric

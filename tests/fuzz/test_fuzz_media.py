@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import scipy.io
 from fuzz_plans import labels
+from fuzz_profile import PROFILE
 from fuzz_verdict import judge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spdsl.features as features
-from conftest import PROFILE
 from spdsl.datasets import load_spd
 from spdsl.experiments.store import Store
 

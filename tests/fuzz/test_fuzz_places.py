@@ -4,6 +4,7 @@ import h5py
 import numpy as np
 import pytest
 from fuzz_plans import GOOD_LABELS, classes_of, labels, parameters, stacks
+from fuzz_profile import PROFILE
 from fuzz_verdict import judge
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,6 @@ from test_fuzz_learning import ESTIMATORS, LEARNER_GOOD, METRICS
 from test_fuzz_media import damaged
 
 import spdsl
-from conftest import PROFILE
 
 pytestmark = pytest.mark.fuzz
 HALF = settings(PROFILE, max_examples=max(6, PROFILE.max_examples // 2))
