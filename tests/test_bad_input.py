@@ -418,7 +418,7 @@ PARAMETERS = [
     ("n_neighbors", 13, "n_neighbors=13 is out of range: it must be between 1 and 12"),
     ("n_neighbors", 1.5, "n_neighbors must be an integer, got 1.5"),
     ("callback", "print", r"callback must be a function of \(history row, W\), got 'print'"),
-    ("random_state", "seed", "'seed' cannot be used to seed"),
+    ("random_state", "seed", "random_state must be an integer from 0 to"),
 ]
 OF_SPDSL = [
     ("beta", -1.0, f"beta {NOT_POSITIVE} -1.0"),

@@ -156,11 +156,14 @@ def check_count(name: str, value: Any, *, low: int, high: int | None = None, rem
 def check_number(name: str, value: Any, *, low: float, above: bool = False, high: float = LARGEST) -> float:
     """Return a real parameter, or raise if it is none, below `low` (or not clearly above it), or beyond `high`."""
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not real or not low <= value <= high or (above and value < low + 1 / LARGEST):
-        beyond = real and high < value < np.inf
-        span = f"at most {high:g}" if beyond else f"{'above' if above else 'of at least'} {low:g}"
+    try:
+        number = float(value) if real else np.nan
+    except OverflowError:  # an integer of more than 308 digits
+        number = np.inf
+    if not low <= number <= high or (above and number < low + 1 / LARGEST):
+        span = f"at most {high:g}" if high < number < np.inf else f"{'above' if above else 'of at least'} {low:g}"
         raise ValueError(f"{name} must be a finite number {span}, got {value!r}")
-    return float(value)
+    return number
 
 
 def check_seed(random_state: Any) -> np.random.RandomState:
