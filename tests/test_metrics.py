@@ -166,6 +166,25 @@ def test_blocks_change_no_value(monkeypatch, name, rng, spd):
 
 
 @every_metric
+def test_derivatives_do_not_depend_on_the_order_in_memory(name, rng, spd):
+    P, (i, j) = spd(rng, 8, 3), np.triu_indices(8, 1)
+    c = rng.standard_normal(len(i))
+    expected = METRICS[name].pairs(P, i, j)[1](c)
+    found = METRICS[name].pairs(np.ascontiguousarray(P.mT).mT, i, j)[1](c)
+    np.testing.assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", ["aim", "stein", "wasserstein"])
+def test_another_number_of_threads_between_value_and_derivative_is_harmless(monkeypatch, name, rng, spd):
+    P, (i, j) = spd(rng, 40, 12), np.triu_indices(40, 1)  # enough for more than one block
+    monkeypatch.setattr(arrays, "threads", lambda: 1)
+    expected = METRICS[name].pairs(P, i, j)[1](np.ones(len(i)))
+    _, pullback = METRICS[name].pairs(P, i, j)
+    monkeypatch.setattr(arrays, "threads", lambda: 3)
+    np.testing.assert_allclose(pullback(np.ones(len(i))), expected, atol=1e-12 * np.abs(expected).max())
+
+
+@every_metric
 def test_no_pairs_give_no_distances_and_zero_derivative(as_array, name, rng, spd):
     none = as_array(np.zeros(0, int))
     d2, pullback = METRICS[name].pairs(as_array(spd(rng, 3, 2)), none, none)

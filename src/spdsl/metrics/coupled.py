@@ -114,12 +114,12 @@ class PairMetric(Metric):
         N, m, _ = P.shape
         F = self.factor(P)
         keep = self.kept * i.shape[0] * m * m * 8 <= arrays.keep_bytes(P)
-        kept: dict[int, tuple[Array, ...]] = {}
+        kept: dict[tuple[int, int], tuple[Array, ...]] = {}
 
         def value(s: slice) -> Array:
             d2, saved = self.link(Taken(F, i[s]), Taken(F, j[s]))
             if keep:
-                kept[s.start] = saved
+                kept[s.start, s.stop] = saved
             return d2
 
         rows = P.reshape(N, -1)
@@ -127,13 +127,13 @@ class PairMetric(Metric):
         d2 = arrays.concat(parts) if parts else rows[:0, 0]
 
         def pullback(c: Array) -> Array:
-            S = namespace(P).zeros_like(P)
+            S = namespace(P).zeros(P.shape, dtype=P.dtype, device=P.device)  # in order, whatever the order of P
             chunks = pair_chunks(i.shape[0], rows)
             D = arrays.empty((chunks[0].stop if chunks else 0, self.sides, m, m), P)
 
             def differentiate(first: int, s: slice) -> None:
                 FA, FB = Taken(F, i[s]), Taken(F, j[s])
-                saved = kept.pop(s.start, None)  # used up
+                saved = kept.pop((s.start, s.stop), None)  # used up
                 saved = self.link(FA, FB)[1] if saved is None else saved
                 self.derivative(FA, FB, saved, D[s.start - first : s.stop - first])
 
