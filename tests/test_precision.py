@@ -5,7 +5,7 @@ import pytest
 
 from samples import make_spd
 from spdsl import SPDML, SPDSL, arrays
-from spdsl.stacks import MemoryStack
+from spdsl.stacks import MemoryStack, RereadStack
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -59,6 +59,25 @@ def test_gradient_of_the_single_stack_is_exact_to_single_rounding(as_array, data
     np.testing.assert_allclose(P, W.T @ X @ W, rtol=1e-5, atol=1e-5)
     expected = 2 * np.sum(X @ W @ S, axis=0)
     np.testing.assert_allclose(arrays.to_numpy(stack.gradient(as_array(S))), expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("metric", ["euclid", "wasserstein"])  # their gradients grow with X
+@pytest.mark.parametrize("size", [1e-26, 1e25])
+def test_directions_that_single_precision_has_no_room_for(as_array, data, metric, size):
+    X, y = size * data[0], data[1]
+    double = SPDML(3, metric=metric, max_iter=5).fit(X, y)
+    mixed = SPDML(3, metric=metric, max_iter=5, precision="mixed").fit(as_array(X), y)
+    assert mixed.n_iter_ == double.n_iter_ == 5
+    assert mixed.cost_ == pytest.approx(double.cost_, rel=1e-4)
+
+
+def test_what_is_read_twice_has_room_for_any_direction_too(as_array, data, rng):
+    X, W, H = data[0].astype(np.float32), rng.standard_normal((12, 3)), 1e60 * rng.standard_normal((12, 3))
+    stack = RereadStack(lambda: iter([(slice(0, 30), as_array(X))]))
+    stack.start(as_array(W))
+    _, A2 = stack.look(as_array(H))
+    expected = H.T @ X.astype(float) @ H
+    np.testing.assert_allclose(arrays.to_numpy(A2), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("precision", ["single", 32, None])

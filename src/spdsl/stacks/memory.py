@@ -27,6 +27,7 @@ class MemoryStack:
         self.W: Any = None
         self.WX: Any = None
         self.HX: Any = None
+        self._size = 1.0  # HX belongs to H over this: a direction can be too long or too short for the precision of X
         self._pending = 0.0  # step along H that W has taken and WX not yet: it is taken while the gradient reads WX
 
     def start(self, W: Array) -> Array:
@@ -45,7 +46,10 @@ class MemoryStack:
         self._catch_up()
         self.H = H
         self.HX = self._buffer(self.HX, H)
-        both = self._pass(H, namespace(H).concat([self.W, H], axis=1), self.HX)
+        self._size, unit = self._sized(H)
+        both = self._pass(unit, namespace(H).concat([self.W, H], axis=1), self.HX)
+        if self._size != 1.0:
+            both *= self._size
         m = H.shape[1]
         cross = both[:, :, :m]
         return cross + cross.mT, symmetric(both[:, :, m:])
@@ -70,6 +74,7 @@ class MemoryStack:
         _, m, n = self.WX.shape
         step, self._pending = self._pending, 0.0
         size, S = self._sized(S)
+        S = self._cast(S)
 
         def part(s: slice) -> Array:
             if step:
@@ -79,12 +84,12 @@ class MemoryStack:
 
         return (2 * size) * sum(self._blocks(part, m * n)).mT
 
-    def _sized(self, S: Array) -> tuple[float, Array]:
-        """S as a number times a stack in the precision of X, which may have no room for the size of its entries."""
-        if self.X.dtype == S.dtype:
-            return 1.0, S
-        size = float(namespace(S).max(abs(S))) or 1.0
-        return size, self._cast(S / size)
+    def _sized(self, A: Array) -> tuple[float, Array]:
+        """A as a number times entries up to 1, where the precision of X may have no room for their size; else 1 times A."""
+        if self.X.dtype == A.dtype:
+            return 1.0, A
+        size = float(namespace(A).max(abs(A))) or 1.0
+        return size, A / size
 
     def _pass(self, H: Array, right: Array, out: Array) -> Array:
         """Write all `H'X_i` to `out` and return `H'X_i right`: one pass over the data."""
@@ -118,7 +123,7 @@ class MemoryStack:
             list(self._blocks(lambda s: self._advance(s, step), m * n))
 
     def _advance(self, s: slice, step: float) -> None:
-        arrays.add_scaled(self.WX[s], self.HX[s], step)
+        arrays.add_scaled(self.WX[s], self.HX[s], step * self._size)
 
     def _blocks(self, function: Any, item: int) -> Any:
         """Run a function over blocks of the matrices, of which one takes so many numbers."""

@@ -80,7 +80,8 @@ class RereadStack:
         for _, block in self._pass():
             part = MemoryStack(block)
             out = part._buffer(out, H)
-            parts += part._products(block, H, right, out)
+            size, unit = part._sized(H)
+            parts += [size * product for product in part._products(block, unit, right, out)]
         return arrays.concat(parts).reshape(-1, H.shape[1], right.shape[1])
 
     def _pass(self) -> Iterator[tuple[slice, Array]]:
