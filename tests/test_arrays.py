@@ -1,6 +1,7 @@
 """The few array operations that the standard does not name, on every library under test."""
 
 import os
+import signal
 
 import numpy as np
 import pytest
@@ -143,6 +144,20 @@ def test_threads_work_in_a_forked_child(monkeypatch):
     child = os.fork()
     if child == 0:
         os._exit(0 if total() == 100 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_forked_while_another_thread_has_the_locks_does_not_wait_for_it(monkeypatch):
+    monkeypatch.setattr(arrays, "threads", lambda: 2)
+    monkeypatch.setattr(arrays, "BLOCK_BYTES", 64)
+    with arrays.one_blas_thread._lock, arrays.pool._lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)  # ends a child that waits
+            total = sum(arrays.map_blocks(lambda t: t.stop - t.start, 100, 8, on=np.zeros(1)))
+            os._exit(0 if total == 100 else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 

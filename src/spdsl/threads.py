@@ -43,6 +43,13 @@ class _OneBlasThread:
             if self._inside == 0:
                 self._limit.restore_original_limits()
 
+    def forked(self) -> None:
+        """In a forked child: a thread that had the lock is not there to give it back.
+
+        BLAS stays at one thread where one was inside: to set it in such a child can wait for ever.
+        """
+        self._lock = Lock()
+
 
 one_blas_thread = _OneBlasThread()
 
@@ -52,7 +59,7 @@ class _Pool:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._made: tuple[int, int, ThreadPoolExecutor] | None = None
+        self._made: tuple[int, ThreadPoolExecutor] | None = None
         self._inside = local()
 
     def map(self, function: Callable[[slice], Any], slices: Sequence[slice], workers: int) -> list[Any]:
@@ -66,12 +73,20 @@ class _Pool:
 
     def _executor(self, workers: int) -> ThreadPoolExecutor:
         with self._lock:
-            if self._made is None or self._made[:2] != (os.getpid(), workers):
-                self._made = (os.getpid(), workers, ThreadPoolExecutor(workers, "spdsl", self._enter))
-            return self._made[2]
+            if self._made is None or self._made[0] != workers:
+                self._made = (workers, ThreadPoolExecutor(workers, "spdsl", self._enter))
+            return self._made[1]
 
     def _enter(self) -> None:
         self._inside.yes = True
 
+    def forked(self) -> None:
+        """In a forked child: its threads and the holder of the lock are not there."""
+        self._lock, self._made = Lock(), None
+
 
 pool = _Pool()
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=one_blas_thread.forked)
+    os.register_at_fork(after_in_child=pool.forked)
