@@ -103,13 +103,21 @@ def markdown(found: dict[str, Any], titles: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def put_into(page: Path, text: str) -> None:
-    """Replace what stands between the marks of a page."""
+def marked(page: Path) -> tuple[str, str]:
+    """What stands before and after the tables of a page, its marks included."""
+    if not page.is_file():
+        raise SystemExit(f"{page} is no file; bring a page with the marks <!-- make bench --> and <!-- end -->")
     before, start, rest = page.read_text().partition("<!-- make bench -->\n")
     _, end, after = rest.partition("<!-- end -->")
     if not start or not end:
         raise SystemExit(f"{page} has no marks <!-- make bench --> and <!-- end -->")
-    page.write_text(before + start + text + end + after)
+    return before + start, end + after
+
+
+def put_into(page: Path, text: str) -> None:
+    """Replace what stands between the marks of a page."""
+    before, after = marked(page)
+    page.write_text(before + text + after)
 
 
 def duration(seconds: float | None) -> str:
@@ -140,11 +148,15 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=min(2, cores()))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument(
-        "--only", nargs="*", help="sections to run: iteration peers paper pairwise lapack growth precision"
+        "--only", nargs="+", help="sections to run: iteration peers paper pairwise lapack growth precision"
     )
     parser.add_argument("--json", default="build/bench.json")
     parser.add_argument("--page", type=Path, help="a Markdown page that takes the tables between its marks")
     arguments = parser.parse_args()
+    if not 1 <= arguments.threads <= cores():
+        parser.error(f"--threads {arguments.threads}: this process may run on {cores()} cores")
+    if arguments.page:
+        marked(arguments.page)  # before the minutes that the run takes, not after
     pin(arguments.threads)
     sys.path.insert(0, str(Path(__file__).parent))
     from sections import SECTIONS  # imports NumPy: after the threads are pinned
@@ -155,7 +167,15 @@ def main() -> None:
     began = time.perf_counter()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     print(f"{arguments.threads} threads, pinned; load at the start {load:.1f}; {versions()}")
-    found: dict[str, Any] = {"threads": arguments.threads, "load": load, "versions": versions(), "sections": {}}
+    if arguments.tiny:
+        print("Tiny sizes, not those that the titles name: no figure here says anything about speed.")
+    found: dict[str, Any] = {
+        "threads": arguments.threads,
+        "tiny": arguments.tiny,
+        "load": load,
+        "versions": versions(),
+        "sections": {},
+    }
     for name, (title, section) in SECTIONS.items():
         if arguments.only and name not in arguments.only:
             continue

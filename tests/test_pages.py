@@ -85,6 +85,21 @@ def test_benchmarks_run_at_a_tiny_size(script):
     assert len(out.stdout.splitlines()) >= 3
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--threads", "0"], "this process may run on"),
+        (["--page", "absent.md"], "absent.md is no file"),
+    ],
+)
+def test_the_benchmark_complains_before_it_measures(arguments, message):
+    command = [sys.executable, str(ROOT / "benchmarks" / "bench.py"), "--tiny", *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode != 0
+    assert message in run.stderr
+    assert "Traceback" not in run.stderr
+
+
 def test_the_benchmarks_of_scale_run_at_a_tiny_size():
     command = [sys.executable, str(ROOT / "benchmarks" / "scale.py"), "--tiny"]
     out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
