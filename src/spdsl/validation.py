@@ -20,8 +20,8 @@ from spdsl.arrays import Array, namespace
 ROUNDING = {"bfloat16": 8e-3, "float16": 1e-3, "float32": 1.2e-7}  # of coarse inputs; float64 for all others
 DOUBLE = 2.3e-16
 LARGEST = 1e300  # of a parameter: beyond it, and below its inverse, products with it are no numbers
-#: largest entries of a matrix, in float64 and in float32, whose squares are still numbers
-SIZES = {"double": (1e-153, 1e153), "mixed": (1e-12, 1e12)}
+#: largest entries of a matrix: in float64 their squares are still numbers, in float32 their products with W
+SIZES = {"double": (1e-153, 1e153), "mixed": (1e-28, 1e28)}
 
 
 def regularize(X: Array, ridge: float = 1e-3) -> Array:
