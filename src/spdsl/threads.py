@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Lock, local
 from typing import Any
 
@@ -55,7 +56,10 @@ one_blas_thread = _OneBlasThread()
 
 
 class _Pool:
-    """One pool of threads for the whole process, made when first needed, and anew in a forked child."""
+    """One pool of threads for the whole process, made when first needed, and anew in a forked child.
+
+    The calling thread works too: it need not be woken, and the cores stay with the threads that they had before.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -63,13 +67,44 @@ class _Pool:
         self._inside = local()
 
     def map(self, function: Callable[[slice], Any], slices: Sequence[slice], workers: int) -> list[Any]:
-        """Results in order; in the calling thread where that is one of ours, which must not wait for the others."""
+        """Results in order. The calling thread takes its share, and all where it is one of ours, which must not wait."""
         if len(slices) <= 1 or getattr(self._inside, "yes", False):
             return [function(s) for s in slices]
         with one_blas_thread:
             if workers == 1:
                 return [function(s) for s in slices]
-            return list(self._executor(workers).map(function, slices))
+            return self._shared(function, slices, workers)
+
+    def _shared(self, function: Callable[[slice], Any], slices: Sequence[slice], workers: int) -> list[Any]:
+        """Run the slices in this thread and in others, each taking the next one as it comes free."""
+        results: list[Any] = [None] * len(slices)
+        todo = deque(range(len(slices)))
+
+        def work() -> None:
+            while todo:
+                try:
+                    k = todo.popleft()
+                except IndexError:  # another thread was faster
+                    return
+                try:
+                    results[k] = function(slices[k])
+                except BaseException:
+                    todo.clear()
+                    raise
+
+        executor = self._executor(workers - 1)
+        others = [executor.submit(work) for _ in range(min(workers, len(slices)) - 1)]
+        self._inside.yes = True
+        try:
+            work()
+        finally:  # also after Ctrl-C: nothing of ours goes on behind the caller's back
+            self._inside.yes = False
+            todo.clear()
+            wait([other for other in others if not other.cancel()])
+        for other in others:
+            if not other.cancelled():
+                other.result()
+        return results
 
     def _executor(self, workers: int) -> ThreadPoolExecutor:
         with self._lock:

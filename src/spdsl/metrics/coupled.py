@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -10,7 +11,6 @@ from spdsl import arrays
 from spdsl.arrays import Array, namespace, over_blocks, symmetric
 from spdsl.metrics.base import Metric, Pullback
 from spdsl.metrics.factors import (
-    Factors,
     Taken,
     cholesky,
     logdet,
@@ -74,15 +74,15 @@ class PairMetric(Metric):
     kept: ClassVar[int]  # m x m matrices that `link` leaves for `derivative`
     sides: ClassVar[int] = 2  # matrices in the derivative of a pair: one where both sides have the same
 
-    def values(self, FA: Factors, FB: Factors) -> Array:
+    def values(self, FA: Taken, FB: Taken) -> Array:
         """Squared distances of matched stacks of factors."""
         raise NotImplementedError
 
-    def link(self, FA: Factors, FB: Factors) -> tuple[Array, tuple[Array, ...]]:
+    def link(self, FA: Taken, FB: Taken) -> tuple[Array, tuple[Array, ...]]:
         """Squared distances of matched stacks, and what `derivative` needs of each pair."""
         raise NotImplementedError
 
-    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...], out: Array) -> None:
+    def derivative(self, FA: Taken, FB: Taken, saved: tuple[Array, ...], out: Array) -> None:
         """Write the derivatives of d2 with respect to the first and the second matrix to `out` (pairs, sides, m, m)."""
         raise NotImplementedError
 
@@ -93,6 +93,10 @@ class PairMetric(Metric):
     def cross(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
         xp = namespace(FA[0])
         a, b = FA[0].shape[0], FB[0].shape[0]
+        if arrays.is_numpy(FA[0]):
+            d2 = xp.empty((a, b))
+            self._fill(d2, FA, FB, [0] * a)
+            return d2
         row = xp.arange(a * b, device=FA[0].device) // b
         column = xp.arange(a * b, device=FA[0].device) % b
         d2 = pair_blocks(lambda s: self.values(Taken(FA, row[s]), Taken(FB, column[s])), a * b, FA[0].reshape(a, -1))
@@ -100,6 +104,10 @@ class PairMetric(Metric):
 
     def within(self, F: tuple[Array, ...]) -> Array:
         N = F[0].shape[0]
+        if arrays.is_numpy(F[0]):
+            d2 = namespace(F[0]).zeros((N, N))
+            self._fill(d2, F, F, range(1, N + 1))
+            return d2 + d2.mT
 
         def value(s: slice) -> Array:
             i, j = upper_pairs(N, s, F[0])
@@ -109,6 +117,20 @@ class PairMetric(Metric):
         d2 = pair_blocks(value, count, F[0].reshape(N, -1))
         i, j = upper_pairs(N, slice(0, count), F[0])
         return arrays.pair_matrix(i, j, d2, N)
+
+    def _fill(self, d2: Array, FA: tuple[Array, ...], FB: tuple[Array, ...], firsts: Sequence[int]) -> None:
+        """Write the distances of every row from its first column on: on the host rows need not be gathered pair by pair."""
+        size = FB[0][:1].nbytes
+        step = max(1, arrays.block_bytes(d2) // (2 * size))
+
+        def fill(rows: slice) -> None:
+            for i in range(rows.start, rows.stop):
+                for k in range(firsts[i], d2.shape[1], step):
+                    columns = slice(k, k + step)
+                    d2[i, columns] = self.values(Taken(FA, slice(i, i + 1)), Taken(FB, columns))
+
+        with arrays.held_blas(d2):
+            list(arrays.map_blocks(fill, d2.shape[0], 2 * size * d2.shape[1], on=d2))
 
     def pairs(self, P: Array, i: Array, j: Array) -> tuple[Array, Pullback]:
         N, m, _ = P.shape
@@ -163,7 +185,7 @@ class AffineInvariant(PairMetric):
         L = over_blocks(cholesky, P)
         return L, over_blocks(arrays.inverse_lower, L)
 
-    def values(self, FA: Factors, FB: Factors) -> Array:
+    def values(self, FA: Taken, FB: Taken) -> Array:
         K = FA[1] @ FB[0]
         xp = namespace(K)
         w = arrays.eigvalsh(arrays.gram(K))
@@ -172,7 +194,7 @@ class AffineInvariant(PairMetric):
             w[wide] = positive(xp.linalg.svdvals(K[wide]) ** 2)
         return xp.sum(xp.log(w) ** 2, axis=-1)
 
-    def link(self, FA: Factors, FB: Factors) -> tuple[Array, tuple[Array, ...]]:
+    def link(self, FA: Taken, FB: Taken) -> tuple[Array, tuple[Array, ...]]:
         K = FA[1] @ FB[0]
         xp = namespace(K)
         w, V = arrays.eigh(arrays.gram(K))
@@ -185,7 +207,7 @@ class AffineInvariant(PairMetric):
         log_w = xp.log(w)
         return xp.sum(log_w**2, axis=-1), (w, log_w, V.mT @ FB[1], *other)
 
-    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...], out: Array) -> None:
+    def derivative(self, FA: Taken, FB: Taken, saved: tuple[Array, ...], out: Array) -> None:
         w, log_w, right, *wide = saved  # right = V'L_j^-1, of which diag(s) right is U'L_i^-1
         k, m, _ = right.shape
         weights = namespace(w).stack([-2 * w * log_w, 2 * log_w], axis=-1)
@@ -211,17 +233,17 @@ class Stein(PairMetric):
         P = symmetric(P)
         return P, over_blocks(lambda block: logdet(cholesky(block, exact=True)), P)
 
-    def values(self, FA: Factors, FB: Factors) -> Array:
+    def values(self, FA: Taken, FB: Taken) -> Array:
         return self.link(FA, FB)[0]
 
-    def link(self, FA: Factors, FB: Factors) -> tuple[Array, tuple[Array, ...]]:
+    def link(self, FA: Taken, FB: Taken) -> tuple[Array, tuple[Array, ...]]:
         # of P + Q, not of its half: logdet then carries m log 2 too much, and the inverse is half of the other's
-        both = FA[0]  # gathered for us: ours to add to
-        both += FB[0]
+        both = FB.take(0)
+        both += FA[0]
         L = cholesky(both, exact=True)
         return nonnegative(logdet(L) - L.shape[-1] * math.log(2) - (FA[1] + FB[1]) / 2), (L,)
 
-    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...], out: Array) -> None:
+    def derivative(self, FA: Taken, FB: Taken, saved: tuple[Array, ...], out: Array) -> None:
         out[:, 0] = arrays.gram(arrays.inverse_lower(saved[0]))
 
     def finish(self, S: Array, F: tuple[Array, ...], degree: Array) -> Array:
@@ -242,7 +264,7 @@ class BuresWasserstein(PairMetric):
         xp = namespace(P)
         return P, over_blocks(cholesky, P), xp.linalg.trace(P)
 
-    def values(self, FA: Factors, FB: Factors) -> Array:
+    def values(self, FA: Taken, FB: Taken) -> Array:
         K = FB[1].mT @ FA[1]
         xp = namespace(K)
         w = arrays.eigvalsh(arrays.gram(K))
@@ -252,14 +274,14 @@ class BuresWasserstein(PairMetric):
             s[wide] = xp.linalg.svdvals(K[wide])
         return nonnegative(FA[2] + FB[2] - 2 * xp.sum(s, axis=-1))
 
-    def link(self, FA: Factors, FB: Factors) -> tuple[Array, tuple[Array, ...]]:
+    def link(self, FA: Taken, FB: Taken) -> tuple[Array, tuple[Array, ...]]:
         K = FB[1].mT @ FA[1]
         xp = namespace(K)
         # singular values of L_j' L_i: the square root is never taken of a product that has lost its small eigenvalues
         U, s, Vt = xp.linalg.svd(K, full_matrices=False)
         return nonnegative(FA[2] + FB[2] - 2 * xp.sum(s, axis=-1)), (U, s, Vt)
 
-    def derivative(self, FA: Factors, FB: Factors, saved: tuple[Array, ...], out: Array) -> None:
+    def derivative(self, FA: Taken, FB: Taken, saved: tuple[Array, ...], out: Array) -> None:
         U, s, Vt = saved
         xp = namespace(s)
         eye = xp.eye(s.shape[-1], dtype=s.dtype, device=s.device)

@@ -87,16 +87,20 @@ def gram_sqdist(A: Array, B: Array, *, exact_when_close: bool = False) -> Array:
 
 
 class Taken:
-    """The factors of chosen matrices, each part gathered when asked for: few formulas need all of them."""
+    """The factors of chosen matrices, each part gathered when asked for: few formulas need all of them.
 
-    def __init__(self, F: tuple[Array, ...], index: Array) -> None:
+    Those of a slice are views.
+    """
+
+    def __init__(self, F: tuple[Array, ...], index: Array | slice) -> None:
         self.F, self.index = F, index
 
     def __getitem__(self, part: int) -> Array:
         return self.F[part][self.index]
 
-
-Factors = tuple[Array, ...] | Taken
+    def take(self, part: int) -> Array:
+        """The part as a copy that may be changed."""
+        return self[part] + 0.0 if isinstance(self.index, slice) else self[part]
 
 
 def run_pair_blocks(function: Callable[[slice], Any], pairs: slice, rows: Array, *, matrices: int = 4) -> Iterator[Any]:
