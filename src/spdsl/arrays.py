@@ -281,9 +281,15 @@ def add_scaled(out: Array, x: Array, t: float) -> None:
 
 def moved(x: Array, *terms: tuple[float, Array]) -> Array:
     """Return `x + t y + ...` for terms (t, y)."""
-    for t, y in terms:
-        x = x + t * y if is_numpy_array(x) else x.add(y, alpha=t)
-    return x
+    if not is_numpy_array(x):
+        for t, y in terms:
+            x = x.add(y, alpha=t)
+        return x
+    total = terms[0][0] * terms[0][1]
+    total += x
+    for t, y in terms[1:]:
+        total += t * y
+    return total
 
 
 def inner_products(*vectors: Array) -> list[list[float]]:

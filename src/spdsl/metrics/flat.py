@@ -51,7 +51,8 @@ class FlatMetric(Metric):
 
         def pullback(c: Array) -> Array:
             degree = arrays.pair_sums(shape[0], i, j, c)
-            G = 2 * (degree[:, None] * Z - arrays.pair_product(i, j, c, Z))
+            G = (2 * degree)[:, None] * Z
+            G -= arrays.pair_product(i, j, 2 * c, Z)
             return over_blocks(self.pull, G.reshape(shape), *saved)
 
         return d2, pullback
