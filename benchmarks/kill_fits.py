@@ -60,8 +60,10 @@ def main() -> None:
         worst = 0.0
         for kill in range(kills):
             path = Path(folder) / f"killed-{kill}"
-            at, delay = rng.randrange(1, iterations - 20), rng.uniform(0, 0.02)
-            killed = run(path, n, iterations, at, delay)
+            killed = ["ended"]
+            while killed[-1].startswith("ended"):  # the kill came too late: the fit had ended by then
+                at, delay = rng.randrange(1, iterations - 20), rng.uniform(0, 0.02)
+                killed = run(path, n, iterations, at, delay)
             resumed = run(path, n, iterations)
             difference = abs(float(resumed[-1].split()[1]) / whole - 1)
             worst = max(worst, difference)
