@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,8 +23,18 @@ def start(folder: Path, options: list[str]) -> subprocess.Popen[str]:
     """The command as a shell in a terminal starts it: a process group that hears Ctrl-C as one."""
     command = [sys.executable, "-m", "spdsl.cli", "reproduce", "-o", str(folder), *options]
     return subprocess.Popen(
-        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear,
     )
+
+
+def hear() -> None:
+    """A script in the background of a shell ignores Ctrl-C, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def main() -> None:
@@ -43,7 +54,8 @@ def main() -> None:
         print(f"left alone: {seconds:.0f} s, {len(rows(whole))} rows")
         print(f"{'Ctrl-C':>7}{'after':>8}{'exit':>6}{'rows':>6}{'doubled':>9}  last line")
         folder = Path(place) / "interrupted"
-        for k in range(1 if given.tiny else given.times):
+        k, times = 0, 1 if given.tiny else given.times
+        while k < times:
             process = start(folder, options)
             after = rng.uniform(0.1, 0.5 if given.tiny else 0.3) * seconds
             try:
@@ -51,10 +63,14 @@ def main() -> None:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGINT)
             said = process.communicate()[1].strip().splitlines() or [""]
+            if process.returncode == 0 and not given.tiny:  # it had ended before: begin anew
+                shutil.rmtree(folder)
+                continue
+            k += 1
             found = rows(folder)
             line = said[-1].replace(str(folder), "FOLDER")
             print(
-                f"{k + 1:7d}{after:6.1f} s{process.returncode:6d}{len(found):6d}{doubled(found):9d}  {line[:110]}",
+                f"{k:7d}{after:6.1f} s{process.returncode:6d}{len(found):6d}{doubled(found):9d}  {line[:110]}",
                 flush=True,
             )
         code = start(folder, options).wait()

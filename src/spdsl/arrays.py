@@ -172,7 +172,8 @@ def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *,
     workers = threads() if is_numpy_array(on) else 1
     per_block = max(1, block_bytes(on) // max(1, item_bytes))
     if workers > 1 and count * item_bytes > BLOCK_BYTES // 16:
-        per_block = min(per_block, -(-count // workers))
+        rounds = -(-count // (per_block * workers))
+        per_block = -(-count // (rounds * workers))  # as many for every thread: three blocks on two leave one idle
     slices = [slice(start, min(start + per_block, count)) for start in range(0, count, per_block)]
     for start in range(0, len(slices), ROUND * workers):
         # nothing is yielded inside: a consumer that stops half-way must not leave the BLAS setting behind
