@@ -12,7 +12,7 @@ demo: $(VENV)/.demo
 	$(BIN)/spdsl reproduce
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-torch: $(VENV)/.torch
 	SPDSL_TEST_ARRAYS=numpy,torch $(BIN)/python -m pytest -m arrays
