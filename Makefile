@@ -3,19 +3,28 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 CASES ?= 800
 VENV := .venv
+DOCS ?= .venv-docs
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-torch test-browser fuzz bench lint format clean
+.PHONY: demo docs test test-torch test-benchmarks test-browser test-moabb fuzz bench lint format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/spdsl reproduce
+
+docs: $(DOCS)/.docs
+	$(DOCS)/bin/python -m sphinx -b html -W --keep-going -q -j 2 -d build/doctrees docs build/docs
+	$(DOCS)/bin/python docs/check_links.py build/docs
+	$(DOCS)/bin/python -m pytest tests/test_guide.py -k signals  # here is MNE, which a block of that page needs
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-torch: $(VENV)/.torch
-	SPDSL_TEST_ARRAYS=numpy,torch $(BIN)/python -m pytest -m arrays
+	SPDSL_TEST_ARRAYS=numpy,torch $(BIN)/python -m pytest -n 2 --dist loadfile -m arrays
+
+test-benchmarks: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 -m benchmarks tests/test_benchmarks.py
 
 test-browser: $(VENV)/.browser
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null \
@@ -23,6 +32,9 @@ test-browser: $(VENV)/.browser
 	       echo "  apt-get install chromium chromium-driver"; exit 1; }
 	$(BIN)/python -m pytest -m browser tests/browser
 	@echo "Screenshots: build/screenshots"
+
+test-moabb: $(VENV)/.moabb
+	$(BIN)/python -m pytest -s -m moabb tests/moabb
 
 fuzz: $(VENV)/.test
 	SPDSL_FUZZ=$(CASES) $(BIN)/python -m pytest tests/fuzz -m fuzz
@@ -66,10 +78,22 @@ $(VENV)/.browser: $(VENV)/.test
 	@$(PIP) install -e '.[browser]'
 	@touch $@
 
+$(VENV)/.moabb: $(VENV)/.made pyproject.toml
+	@echo "Installing MOABB (several minutes) ..."
+	@$(PIP) install -e '.[moabb]'
+	@touch $@
+
+# its own environment: aeon asks for an older NumPy than the tests run on
+$(DOCS)/.docs: pyproject.toml
+	@echo "Installing what builds the documentation (a few minutes) ..."
+	@$(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[docs]'
+	@touch $@
+
 $(VENV)/.lint: $(VENV)/.made pyproject.toml
 	@echo "Installing ruff and mypy ..."
 	@$(PIP) install -e '.[lint]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) spdsl-results build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DOCS) spdsl-results build docs/auto_examples docs/api/generated docs/api/backreferences dist .pytest_cache .mypy_cache .ruff_cache

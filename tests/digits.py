@@ -1,4 +1,4 @@
-"""The gradient of the centred alignment (Eq. 9) at 50 digits, for AIM, Stein and LEM; dense and slow."""
+"""The gradient of the centered alignment (Eq. 9) at 50 digits, for AIM, Stein and LEM; dense and slow."""
 
 from __future__ import annotations
 

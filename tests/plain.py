@@ -105,20 +105,20 @@ def mask(N: int, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     return G
 
 
-def centring(N: int) -> np.ndarray:
+def centering(N: int) -> np.ndarray:
     """U = I - 11'/N."""
     return np.eye(N) - np.ones((N, N)) / N
 
 
 def target(labels: np.ndarray) -> np.ndarray:
-    """YY' with Y centred."""
-    Y = centring(len(labels)) @ np.eye(labels.max() + 1)[labels]
+    """YY' with Y centered."""
+    Y = centering(len(labels)) @ np.eye(labels.max() + 1)[labels]
     return Y @ Y.T
 
 
-def centred_alignment(D2: np.ndarray, G: np.ndarray, labels: np.ndarray, beta: float) -> float:
+def centered_alignment(D2: np.ndarray, G: np.ndarray, labels: np.ndarray, beta: float) -> float:
     """Eq. 9 with its matrices, negated."""
-    U = centring(len(G))
+    U = centering(len(G))
     L = U @ (G * np.exp(-beta * D2)) @ U
     return -float(np.sum(L * G * target(labels)) / np.linalg.norm(L))
 
@@ -137,14 +137,30 @@ def graph_embedding(D2: np.ndarray, G: np.ndarray, labels: np.ndarray, beta: flo
     return float(np.sum(a * D2) / np.sum(off))
 
 
-OBJECTIVES = {"alignment": centred_alignment, "pairs": pair_alignment, "embedding": graph_embedding}
+def stochastic_neighbors(D2: np.ndarray, G: np.ndarray, labels: np.ndarray, beta: float) -> float:
+    """Minus the mean log probability of picking a neighbor of the own class, over the samples that have one."""
+    off = G - np.eye(len(G))
+    weight = off * np.exp(-beta * D2)
+    same = labels[:, None] == labels[None, :]
+    own, every = np.sum(weight * same, axis=1), np.sum(weight, axis=1)
+    counted = np.sum(off * same, axis=1) > 0
+    return -float(np.mean(np.log(own[counted] / every[counted])))
+
+
+OBJECTIVES = {
+    "alignment": centered_alignment,
+    "pairs": pair_alignment,
+    "embedding": graph_embedding,
+    "stochastic-neighbors": stochastic_neighbors,
+}
 
 
 def pair_distances(name: str, P: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     """Dense symmetric matrix of the squared distances of the pairs, zero elsewhere."""
     D2 = np.zeros((len(P), len(P)))
+    logs = [log(p) for p in P] if name == "lem" else []  # once a matrix, not once a pair
     for a, b in zip(i, j, strict=True):
-        D2[a, b] = D2[b, a] = SQDIST[name](P[a], P[b])
+        D2[a, b] = D2[b, a] = np.sum((logs[a] - logs[b]) ** 2) if logs else SQDIST[name](P[a], P[b])
     return D2
 
 

@@ -1,8 +1,10 @@
-"""Small labelled SPD stacks for the estimator tests."""
+"""Small labeled SPD stacks for the estimator tests."""
 
 import os
 
 import numpy as np
+
+import spdsl
 
 LIBRARIES = [name.strip() for name in os.environ.get("SPDSL_TEST_ARRAYS", "numpy").split(",") if name.strip()]
 
@@ -24,16 +26,16 @@ def random_spd(count, n, *, spread=0.5, seed=0):
     return symmetric_exp(spread * symmetric(rng.standard_normal((count, n, n))))
 
 
-def labelled(count=30, n=6, n_classes=3, *, signal=0.8, noise=0.6, seed=0):
+def labeled(count=30, n=6, n_classes=3, *, signal=0.8, noise=0.6, seed=0):
     """SPD matrices whose logarithms carry the class in the first n // 2 directions and noise everywhere.
 
     Returns X (count, n, n) and y (count,), classes in turn.
     """
     rng = np.random.default_rng(seed)
     y = np.arange(count) % n_classes
-    centres = symmetric(rng.standard_normal((n_classes, n, n)))
-    centres[:, n // 2 :, :] = centres[:, :, n // 2 :] = 0
-    S = signal * centres[y] + noise * symmetric(rng.standard_normal((count, n, n)))
+    centers = symmetric(rng.standard_normal((n_classes, n, n)))
+    centers[:, n // 2 :, :] = centers[:, :, n // 2 :] = 0
+    S = signal * centers[y] + noise * symmetric(rng.standard_normal((count, n, n)))
     return symmetric_exp(S), y
 
 
@@ -48,3 +50,11 @@ def make_spd(rng: np.random.Generator, N: int, n: int, condition: float = 30.0) 
     w = np.logspace(0, -np.log10(condition), n) * rng.uniform(0.7, 1.4, (N, n))
     X = (V * w[:, None, :]) @ V.mT
     return (X + X.mT) / 2
+
+
+def aligned(*args, **params):
+    """SPDSL as the paper has it: alignment from a start at the principal directions, and the nearest neighbor."""
+    usual = {"objective": "alignment", "classifier": "nn", "max_iter": 100, "solver": {"init": "pca"}}
+    if isinstance(params.get("solver"), dict):
+        params["solver"] = usual["solver"] | params["solver"]
+    return spdsl.SPDSL(*args, **usual | params)

@@ -1,23 +1,27 @@
 """The commands on one's own matrices: what they write, what they say where, and how they end."""
 
 import csv
+import importlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import spdsl
-from samples import labelled
-from spdsl.commands.app import app
-from spdsl.methods import METHODS
-from spdsl.metrics import METRICS
+from samples import labeled
+from spdsl import SPDSL
+from spdsl.cli.app import app
+from spdsl.evaluation.methods import METHODS
+from spdsl.geometry import METRICS
 
-X, Y = labelled(48, 6)
+X, Y = labeled(48, 6)
 NAMES = np.array(["walk", "run", "jump, high"])[Y]
 
 
@@ -48,9 +52,9 @@ def table(path):
 
 def test_fit_and_predict_are_the_estimator(folder):
     said = run("fit", "train.npz", "-o", "m.safetensors", "--components", 3).stdout
-    assert "m.safetensors: SPDSL-LEM fitted to 30 matrices 6 x 6 of 3 classes" in said
+    assert "m.safetensors: SPDSL fitted to 30 matrices 6 x 6 of 3 classes" in said
     said = run("predict", "m.safetensors", "test.npz", "-o", "labels.csv")
-    model = METHODS["SPDSL-LEM"].factory().set_params(n_components=3, random_state=0).fit(X[:30], NAMES[:30])
+    model = SPDSL(n_components=3).fit(X[:30], NAMES[:30])
     rows = table("labels.csv")
     assert [row["label"] for row in rows] == model.predict(X[30:]).tolist()
     assert [row["index"] for row in rows] == [str(k) for k in range(18)]
@@ -69,12 +73,13 @@ def test_every_method_goes_through_the_commands(method, folder):
     assert [row["label"] for row in table("labels.csv")] == model.predict(X[30:]).tolist()
     if hasattr(model, "transform"):
         run("transform", "model.safetensors", "test.npz")
-        saved = np.load("reduced.npz")
+        with np.load("reduced.npz") as file:
+            saved = dict(file)
         np.testing.assert_array_equal(saved["X" if "X" in saved else "vectors"], model.transform(X[30:]))
         np.testing.assert_array_equal(saved["y"], NAMES[30:])
     else:
         said = run("transform", "model.safetensors", "test.npz", code=1).stderr
-        assert "has no transform; methods that have it: CDL, LEML" in said
+        assert "does not support transform; these methods do: CDL, LEML" in said
 
 
 def test_labels_go_to_standard_output_and_nothing_else_does(folder):
@@ -90,9 +95,26 @@ def test_probabilities_where_the_model_has_them(folder):
     expected = spdsl.load("model.safetensors").predict_proba(X[30:])
     found = [[float(row[f"p({name})"]) for name in ("jump, high", "run", "walk")] for row in table("p.csv")]
     np.testing.assert_array_equal(found, expected)
-    run("fit", "train.npz")
+    run("fit", "train.npz", "--method", "CDL")
     said = run("predict", "model.safetensors", "bare.npz", "--proba", code=1).stderr
-    assert "no probabilities; fit it with --classifier lda or logistic" in said
+    assert "does not provide probabilities; use SPDSL with any --classifier" in said
+
+
+def test_samples_of_several_matrices_go_through_the_commands(folder):
+    blocks = np.stack([X, X @ X], axis=1)
+    np.savez("train.npz", X=blocks[:30], y=NAMES[:30])
+    np.savez("bare.npz", X=blocks[30:])
+    assert "fitted to 30 samples of 2 matrices" in run("fit", "train.npz", "--components", 3).stdout
+    run("predict", "model.safetensors", "bare.npz", "-o", "labels.csv")
+    model = spdsl.load("model.safetensors")
+    assert [row["label"] for row in table("labels.csv")] == model.predict(blocks[30:]).tolist()
+    assert "samples of 2 matrices 3 x 3, as X" in run("transform", "model.safetensors", "bare.npz").stdout
+    assert (
+        "NN-LEM" in run("compare", "train.npz", "--methods", "NN-LEM", "--splits", 2, "--jobs", 1, "--no-tune").stdout
+    )
+    blocks[3, 1, 0, 0] = np.inf
+    np.savez("bad.npz", X=blocks, y=NAMES)
+    assert "matrix 3 of block 1 holds NaN or infinity" in run("fit", "bad.npz", code=1).stderr
 
 
 def test_parameters_reach_the_estimator(folder):
@@ -104,17 +126,43 @@ def test_parameters_reach_the_estimator(folder):
         "-p",
         "n_between=all",
         "-p",
-        "init=identity",
+        "solver.init=identity",
+        "-p",
+        "solver.patience=5",
+        "-p",
+        "objective=pairs",
         "-p",
         "beta=0.5",
         "-p",
         "tol=1e-2",
     )
     model = spdsl.load("model.safetensors")
-    assert (model.max_iter, model.n_between, model.init, model.beta, model.tol) == (3, "all", "identity", 0.5, 0.01)
+    assert (model.max_iter, model.n_between, model.beta, model.tol) == (3, "all", 0.5, 0.01)
+    assert model.solver == {"init": "identity", "patience": 5}
+    assert model.objective == "pairs"
     assert not model.verbose
     run("fit", "train.npz", "--method", "RSR", "-p", "normalize=false", "-p", "beta=None")
     assert spdsl.load("model.safetensors").normalize is False
+
+
+def test_fit_without_options_is_the_estimator_without_parameters(folder):
+    run("fit", "train.npz")
+    model, plain = spdsl.load("model.safetensors"), SPDSL()
+    assert {name: repr(value) for name, value in model.get_params().items()} == {
+        name: repr(value) for name, value in plain.get_params().items()
+    }
+    plain.fit(X[:30], NAMES[:30])
+    np.testing.assert_array_equal(model.components_, plain.components_)
+    run("fit", "train.npz", "--method", "SPDSL-LEM", "-p", "solver.rule=dai-yuan")
+    assert spdsl.load("model.safetensors").get_params()["max_iter"] == 50
+
+
+def test_options_of_the_solver_are_named_where_they_belong(folder):
+    said = run("fit", "train.npz", "-p", "init=identity", code=2).stderr
+    assert "init is an option of the solver" in said
+    assert "solver.init=VALUE" in said
+    assert "solver: unknown option 'start'" in run("fit", "train.npz", "-p", "solver.start=identity", code=1).stderr
+    assert "has no parameter 'beta.x'" not in run("fit", "train.npz", "-p", "gamma.x=1", code=2).stderr
 
 
 def test_tuning_chooses_from_what_is_not_given(folder):
@@ -136,15 +184,24 @@ def test_the_ridge_of_the_fit_is_used_again(folder):
     run("fit", "flat.npz", "--ridge", 0.01)
     run("predict", "model.safetensors", "flat.npz", "-o", "labels.csv")
     model = spdsl.load("model.safetensors")
-    assert [row["label"] for row in table("labels.csv")] == model.predict(spdsl.regularize(flat, 0.01)).tolist()
-    said = run("predict", "model.safetensors", "flat.npz", "--ridge", 0.02, "-o", "labels.csv").stderr
-    assert said == "warning: the model was fitted with --ridge 0.01\n"
+    learned = SPDSL().fit(spdsl.regularize(flat, 0.01), NAMES)
+    expected = learned.predict(spdsl.regularize(flat, 0.01)).tolist()
+    assert [row["label"] for row in table("labels.csv")] == expected
+    assert model.predict(flat).tolist() == expected  # in Python too: the ridge is a part of the model
+    with pytest.warns(UserWarning, match="X seems to have a ridge already"):
+        model.predict(spdsl.regularize(flat, 0.01))
+    run("predict", "model.safetensors", "flat.npz", "--ridge", 0.01)
+    said = run("predict", "model.safetensors", "flat.npz", "--ridge", 0.02, code=1).stderr
+    assert said.startswith("error: model.safetensors was fitted with --ridge 0.01, not 0.02; leave --ridge out")
+    spdsl.save(learned, "old.safetensors", notes={"ridge": 0.01})  # as older versions wrote it
+    run("predict", "old.safetensors", "flat.npz", "-o", "labels.csv")
+    assert [row["label"] for row in table("labels.csv")] == expected
 
 
 def test_a_stack_whose_arrays_are_named_is_read(folder):
     np.savez("two.npz", A=X, B=X[:5], truth=NAMES)
     said = run("fit", "two.npz", code=1).stderr
-    assert "several stacks: name one with --x" in said
+    assert "several stacks: name one with --x, e.g. --x A; the file holds" in said
     assert "no array named 'Z'" in run("fit", "two.npz", "--x", "Z", code=1).stderr
     run("fit", "two.npz", "--x", "A", "--y", "truth")
 
@@ -153,8 +210,12 @@ def test_labels_that_the_model_does_not_know_are_warned_of(folder):
     run("fit", "train.npz")
     np.savez("other.npz", X=X[30:], y=Y[30:])
     said = run("predict", "model.safetensors", "other.npz", "-o", "labels.csv")
-    assert "warning: no label in other.npz is one of the model's classes" in said.stderr
+    assert "warning: none of the labels in other.npz is a class of the model" in said.stderr
     assert "accuracy 0.0 %" in said.stdout
+    np.savez("other.npz", X=X[30:], y=np.where(NAMES[30:] == NAMES[0], "unheard of", NAMES[30:]))
+    said = run("predict", "model.safetensors", "other.npz", "-o", "labels.csv")
+    odd = (NAMES[30:] == NAMES[0]).sum()
+    assert f"warning: {odd} samples have labels that the model does not know, counted as wrong" in said.stderr
 
 
 # ------------------------------------------------------------------------------------------------ compare and lists
@@ -183,7 +244,7 @@ def test_compare_tunes_and_says_what_failed(folder):
         "compare", "train.npz", "--methods", "NN-LEM,SPDSL-LEM", "--components", 9, "--no-tune", *options, code=1
     )
     assert "n_components=9" in said.stdout
-    assert "error: 1 of 2 fits failed; the table says why" in said.stderr
+    assert "error: 1 of 2 fits failed; see the table for the reasons" in said.stderr
     assert "NN-LEM" in said.stdout
 
 
@@ -209,7 +270,7 @@ def test_lists_fit_into_a_terminal(command, monkeypatch):
 
 
 def plain(line):
-    """Without colours."""
+    """Without colors."""
     return "".join(part.partition("m")[2] if k else part for k, part in enumerate(line.split("\x1b[")))
 
 
@@ -225,7 +286,170 @@ def test_version_is_said():
     assert run("--version").stdout == f"spdsl {spdsl.__version__}\n"
 
 
+def test_version_takes_no_imports():
+    code = "import sys; from spdsl.cli import main; sys.argv = ['spdsl', '--version']; main(); print(*sys.modules)"
+    version, loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split("\n", 1)
+    assert version == f"spdsl {spdsl.__version__}"
+    assert not {"numpy", "typer", "sklearn"} & set(loaded.split())
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "spdsl.cli", "--version"], capture_output=True, check=True)
+    assert time.perf_counter() - began < 2  # 0.05 s on a machine that is idle
+
+
+# ------------------------------------------------------------------------------------------------ plugins
+
+SOURCES = Path(spdsl.__file__).parents[1]
+PLUGINS = Path(__file__).parent / "plugins"
+
+
+@pytest.fixture
+def plugin(folder, monkeypatch):
+    """A module of the user in the current folder; what it registers is forgotten afterwards."""
+    shutil.copy(PLUGINS / "own_parts.py", folder / "own_parts.py")
+    kept = [(registry, dict(registry)) for registry in (METRICS, spdsl.OBJECTIVES, METHODS)]
+    yield "own_parts"
+    sys.modules.pop("own_parts", None)
+    for registry, before in kept:
+        registry.clear()
+        registry.update(before)
+
+
+def test_a_plugin_is_known_to_every_command(plugin):
+    own = ("--plugin", plugin)
+    run("fit", "train.npz", *own, "-p", "metric=own-inverse", "-p", "objective=own-contrast", "-p", "max_iter=3")
+    run("predict", "model.safetensors", "test.npz", *own, "-o", "labels.csv")
+    run("transform", "model.safetensors", "test.npz", *own)
+    assert "own-majority" in run("compare", "train.npz", *own, "--methods", "own-majority", "--no-tune", "-j", 1).stdout
+    assert "own-majority\t" in run("methods", *own).stdout
+    assert "own-inverse\t" in run("metrics", *own).stdout
+    out = (
+        "reproduce",
+        "--data",
+        "train.npz",
+        *own,
+        "--methods",
+        "own-majority,NN-LEM",
+        "--quick",
+        "--no-report",
+        "-j",
+        1,
+    )
+    assert "own-majority" in run(*out, "-o", "out").stdout
+    model = spdsl.load("model.safetensors")
+    assert [row["label"] for row in table("labels.csv")] == model.predict(X[30:]).tolist()
+
+
+def test_worker_processes_import_the_plugin(plugin, folder):
+    code = "import spdsl, own_parts\nfrom functools import partial\n"
+    code += "near = partial(spdsl.SPDNearestNeighbor, 'own-inverse')\n"
+    (folder / "own_row.py").write_text(code + "spdsl.register_method(spdsl.Method('own-row', 'alternative', near))\n")
+    arguments = [
+        "compare",
+        "train.npz",
+        "--plugin",
+        "own_row",
+        "--methods",
+        "own-row,NN-LEM",
+        "--splits",
+        "2",
+        "-j",
+        "2",
+    ]
+    with command(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "failed" not in out
+    assert "own-row" in out
+
+
+def test_plugins_named_in_the_environment_are_found_in_the_current_folder(plugin, monkeypatch):
+    monkeypatch.setenv("SPDSL_PLUGINS", plugin)
+    assert "own-majority\t" in run("methods").stdout
+    run("fit", "train.npz", "-p", "metric=own-inverse", "-p", "max_iter=2")
+    assert os.environ["SPDSL_PLUGINS"] == plugin
+
+
+def test_without_its_plugin_a_model_asks_for_it(plugin):
+    run("fit", "train.npz", "--plugin", plugin, "-p", "metric=own-inverse", "-p", "max_iter=2")
+    with command("predict", "model.safetensors", "test.npz", stderr=subprocess.PIPE) as process:
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "uses the metric 'own-inverse', which is not registered; use --plugin with the module that registers" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (None, "No module named 'broken'); check the name of the module"),
+        ("import no_such_library", "No module named 'no_such_library'); correct the module"),
+        ("def", "SyntaxError"),
+        ("import spdsl; spdsl.register_metric('lem')", "TypeError: a metric must be an instance"),
+    ],
+)
+def test_a_plugin_that_cannot_be_imported_is_an_error(content, complaint, folder):
+    if content is not None:
+        (folder / "broken.py").write_text(content)
+    importlib.invalidate_caches()
+    said = run("methods", "--plugin", "broken", code=2).stderr
+    said = " ".join(said.replace("│", " ").split())  # it comes in a box
+    assert "plugin 'broken' cannot be imported" in said
+    assert complaint in said
+    assert str(folder) not in sys.path
+    sys.modules.pop("broken", None)
+
+
 # ------------------------------------------------------------------------------------------------ what goes wrong
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "train.npz", "-o", "train.npz"],
+        ["fit", "train.npz", "-o", "link.npz"],
+        ["fit", "train.npz", "-o", "hard.npz"],
+        ["fit", "link.npz", "-o", "train.npz"],
+        ["predict", "m.safetensors", "test.npz", "-o", "test.npz"],
+        ["predict", "m.safetensors", "test.npz", "-o", "m.safetensors"],
+        ["transform", "m.safetensors", "train.npz", "-o", "train.npz"],
+        ["transform", "m.safetensors", "train.npz", "-o", "link.npz"],
+        ["compare", "train.npz", "--methods", "NN-LEM", "-o", "link.csv"],
+        ["reproduce", "--data", "folder", "-o", "folder"],
+        ["report", "folder", "-o", "folder/results.json"],
+        ["features", "signals", "media", "-o", "link.npz", "--labels", "none"],
+    ],
+    ids=" ".join,
+)
+def test_an_output_that_is_an_input_is_refused(arguments, folder):
+    run("fit", "train.npz", "-o", "m.safetensors", "--method", "NN-LEM")
+    (folder / "folder").mkdir()
+    (folder / "folder" / "results.json").write_text("{}")
+    (folder / "media").mkdir()
+    np.save("media/clip.npy", np.random.default_rng(0).standard_normal((3, 50)))
+    target = "media/clip.npy" if arguments[0] == "features" else "train.npz"
+    for name in ("link.npz", "link.csv"):
+        (folder / name).symlink_to(folder / target)
+    os.link("train.npz", "hard.npz")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert "is an input; choose another output" in run(*arguments, code=1).stderr
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_names_that_are_no_names_do_no_harm(folder):
+    odd = np.array(["=cmd|' /C calc'!A0", "\x1b[31mred", "-1"])[Y]
+    np.savez("odd\x1b[2J.npz", X=X, y=odd)
+    said = run("fit", "odd\x1b[2J.npz", "-o", "m\x1b[2J.safetensors", "--classifier", "lda")
+    assert "m\\x1b[2J.safetensors: SPDSL fitted" in said.stdout
+    said = run("predict", "m\x1b[2J.safetensors", "odd\x1b[2J.npz", "--proba")
+    assert "\x1b" not in said.output
+    rows = list(csv.DictReader(said.stdout.splitlines()))
+    assert {row["label"] for row in rows} == {"'=cmd|' /C calc'!A0", "\\x1b[31mred", "-1"}
+    assert "p(\\x1b[31mred)" in rows[0]
+    said = run("transform", "m\x1b[2J.safetensors", "odd\x1b[2J.npz", "-o", "r\x1b[2J.npz")
+    assert "\x1b" not in said.output
+    np.savez("bad\x1b[2J.npz", X=-X, y=odd)
+    assert "\x1b" not in run("fit", "bad\x1b[2J.npz", code=1).output
 
 
 @pytest.mark.parametrize(
@@ -259,19 +483,19 @@ def test_wrong_use_ends_with_2_and_writes_nothing(arguments, folder):
     [
         (
             ["fit", "bare.npz"],
-            "bare.npz: there are no labels for 18 matrices in it; add an array y of as many, or",
+            "bare.npz: no labels found for the 18 matrices; add an array y of that length, or",
         ),
         (["fit", "none.npz"], "none.npz: no such file"),
         (["fit", "text.npz"], "text.npz: not a readable NumPy file"),
         (["fit", "train.npz", "-p", "max_iter=-1"], "max_iter=-1 is out of range"),
-        (["fit", "train.npz", "-o", "train.npz/m"], "train.npz is no folder"),
+        (["fit", "train.npz", "-o", "train.npz/m"], "train.npz is not a folder"),
         (["fit", "train.npz", "-o", "."], "is a folder"),
-        (["fit", "train.npz", "-o", "pipe"], "is there and is no plain file"),
+        (["fit", "train.npz", "-o", "pipe"], "exists but is not a regular file"),
         (["predict", "none.safetensors", "test.npz"], "none.safetensors: no such file"),
-        (["predict", "train.npz", "test.npz"], "no model file of spdsl"),
+        (["predict", "train.npz", "test.npz"], "not a model file of spdsl"),
         (["predict", "cut.safetensors", "test.npz"], "cut.safetensors: "),
         (["predict", "m.safetensors", "small.npz"], "fitted on 6 x 6"),
-        (["transform", "m.safetensors", "test.npz", "-o", "pipe.npz/x.npz"], "is no folder"),
+        (["transform", "m.safetensors", "test.npz", "-o", "pipe.npz/x.npz"], "is not a folder"),
     ],
     ids=lambda item: " ".join(item) if isinstance(item, list) else "",
 )
@@ -320,18 +544,20 @@ def test_ctrl_c_during_the_imports_ends_the_same_way(tmp_path):
     code = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    pass\n"
     (tmp_path / "typer.py").write_text(code)
     command = [sys.executable, "-m", "spdsl.cli", "methods"]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCES}"}, capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "\ninterrupted\n")
 
 
 @pytest.mark.parametrize("request_to_end", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_with_130_and_writes_nothing(folder, request_to_end):
-    X, y = labelled(300, 40)
+    X, y = labeled(300, 40)
     np.savez("large.npz", X=X, y=y)
     # it would take hours, unless it is told to end
-    slow = "import spdsl.commands.learning as c, sys; r = c.read_labelled\n" + (
-        "def read(*a):\n    print('reading', file=sys.stderr, flush=True)\n    return r(*a)\n"
-        "c.read_labelled = read\nfrom spdsl.cli import main; main()"
+    slow = "import spdsl.cli.learning as c, sys; r = c.read_samples\n" + (
+        "def read(*a, **k):\n    print('reading', file=sys.stderr, flush=True)\n    return r(*a, **k)\n"
+        "c.read_samples = read\nfrom spdsl.cli import main; main()"
     )
     arguments = ["fit", "large.npz", "-p", "max_iter=1000000", "-p", "tol=0", "-p", "metric=aim"]
     process = subprocess.Popen([sys.executable, "-c", slow, *arguments], text=True, stderr=subprocess.PIPE)

@@ -13,17 +13,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from samples import labelled
-from spdsl import SPDML, SPDSL
-from spdsl.graphs import survey_pairs
-from spdsl.metrics import METRICS
-from spdsl.samples import ClusterError, ClusterSamples, DiskSamples, as_samples, shards
+from samples import aligned, labeled
+from spdsl import SPDML
+from spdsl.data import ClusterData, ClusterError, DiskData, as_data, cluster_worker
+from spdsl.data.bounded_search import bounded
+from spdsl.data.neighbor_search import search_blocks
+from spdsl.geometry import METRICS
+from spdsl.learning.graph import survey_pairs
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 
 N, n = 42, 6
-X, Y = labelled(N, n)
+X, Y = labeled(N, n)
 FIT = {"n_within": 3, "n_between": 4, "beta": "original", "max_iter": 12, "tol": 0.0}
 
 
@@ -54,7 +56,7 @@ def files(tmp_path):
 
 
 def kept_on_workers(client):
-    return sum(client.run(lambda: len(shards._kept)).values())
+    return sum(client.run(lambda: len(cluster_worker._kept)).values())
 
 
 def same_fit(model, expected):
@@ -68,9 +70,9 @@ def same_fit(model, expected):
 def test_a_fit_on_a_cluster_equals_the_fit_in_memory(place, client, files):
     data = da.from_array(X, chunks=(11, 3, 6)) if place == "array" else files
     if place == "files read in every pass":
-        data = ClusterSamples(files, client, in_memory=False)
-    expected = SPDSL(3, **FIT).fit(X, Y)
-    model = SPDSL(3, **FIT).fit(data, Y)
+        data = ClusterData(files, client, in_memory=False)
+    expected = aligned(3, **FIT).fit(X, Y)
+    model = aligned(3, **FIT).fit(data, Y)
     same_fit(model, expected)
     assert model.n_passes_ == expected.n_passes_
     assert_allclose(model.transform(data), expected.transform(X), atol=1e-10)
@@ -86,30 +88,39 @@ def test_other_manifolds_and_metrics(manifold, client, files):
 
 
 @pytest.mark.parametrize("metric", ["lem", "aim"])
-def test_the_graph_of_shards_equals_that_in_memory(metric, client, files, monkeypatch):
-    expected = survey_pairs(X, Y, METRICS[metric], 2, 3)
-    found = survey_pairs(as_samples(files), Y, METRICS[metric], 2, 3)
+def test_the_graph_of_shards_equals_that_in_memory(metric, client, files):
+    expected = survey_pairs(as_data(X), Y, METRICS[metric], 2, 3)
+    found = survey_pairs(as_data(files), Y, METRICS[metric], 2, 3)
     assert_array_equal(found.graph.i, expected.graph.i)
     assert_array_equal(found.graph.j, expected.graph.j)
     assert_allclose(found.mean_distance, expected.mean_distance, rtol=1e-12)
 
 
-def test_approximate_neighbours_of_shards(client, files):
+def test_neighbors_found_with_bounds_on_shards_are_those_of_all_pairs(client, files):
+    assert bounded(METRICS["aim"], (2, 3), N, measure=False)
+    found = as_data(files).neighbors(METRICS["aim"], Y, (2, 3), measure=False, approximate=False)
+    wanted = search_blocks(as_data(X).sqdist_blocks(METRICS["aim"]), Y, (2, 3), measure=False)
+    for kind in ("within", "between"):
+        assert_array_equal(getattr(found, kind).index, getattr(wanted, kind).index)
+        assert_allclose(getattr(found, kind).d2, getattr(wanted, kind).d2, rtol=1e-9)
+
+
+def test_approximate_neighbors_of_shards(client, files):
     pytest.importorskip("faiss")
-    model = SPDSL(3, n_within=3, n_between=4, search="approximate", max_iter=2, tol=0.0)
+    model = aligned(3, n_within=3, n_between=4, solver={"search": "approximate"}, max_iter=2, tol=0.0)
     assert_array_equal(model.fit(files, Y).graph_.i, model.fit(X, Y).graph_.i)
 
 
 def test_without_a_client_a_list_of_files_is_read_here(files):
-    assert isinstance(as_samples(files), DiskSamples) == (distributed.client._get_global_client() is None)
+    assert isinstance(as_data(files), DiskData) == (distributed.client._get_global_client() is None)
 
 
 def test_two_fits_may_share_samples(client, files):
-    samples = ClusterSamples(files)
+    samples = ClusterData(files)
     found = {}
 
     def fit(init):
-        found[init] = SPDSL(3, init=init, **FIT).fit(samples, Y)
+        found[init] = aligned(3, solver={"init": init}, **FIT).fit(samples, Y)
 
     threads = [threading.Thread(target=fit, args=(init,)) for init in ("identity", "pca")]
     for thread in threads:
@@ -117,27 +128,27 @@ def test_two_fits_may_share_samples(client, files):
     for thread in threads:
         thread.join()
     for init, model in found.items():
-        same_fit(model, SPDSL(3, init=init, **FIT).fit(X, Y))
+        same_fit(model, aligned(3, solver={"init": init}, **FIT).fit(X, Y))
     assert kept_on_workers(client) == 0
 
 
 def test_chunks_and_files_without_matrices_are_passed_over(client, files, tmp_path):
     np.save(tmp_path / "none.npy", X[:0])
-    expected = SPDSL(3, **FIT).fit(X, Y)
+    expected = aligned(3, **FIT).fit(X, Y)
     for data in ([files[0], tmp_path / "none.npy", *files[1:]], da.from_array(X, chunks=((21, 0, 21), 6, 6))):
-        same_fit(SPDSL(3, **FIT).fit(data, Y), expected)
+        same_fit(aligned(3, **FIT).fit(data, Y), expected)
     with pytest.raises(ValueError, match=r"X has no matrices: its shape is \(0, 6, 6\)"):
-        SPDSL(3).fit(da.zeros((0, 6, 6)), Y)
+        aligned(3).fit(da.zeros((0, 6, 6)), Y)
 
 
 def test_files_are_found_from_the_folder_of_the_driver(client, files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the workers stay where they are
-    assert as_samples([os.path.basename(path) for path in files]).shape == X.shape
+    assert as_data([os.path.basename(path) for path in files]).shape == X.shape
 
 
 def test_cost_keeps_nothing_on_the_workers(client, files):
-    value, _ = (function := SPDSL(3).cost(files, Y))(np.eye(n, 3))
-    assert_allclose(value, SPDSL(3).cost(X, Y)(np.eye(n, 3))[0], rtol=1e-10)
+    value, _ = (function := aligned(3).cost(files, Y))(np.eye(n, 3))
+    assert_allclose(value, aligned(3).cost(X, Y)(np.eye(n, 3))[0], rtol=1e-10)
     assert kept_on_workers(client) == 0
     del function
 
@@ -150,30 +161,30 @@ def test_orders_are_followed_from_whatever_a_worker_has_kept():
     W, H, S = rng.standard_normal((n, 3)), rng.standard_normal((n, 3)), X[:, :3, :3]
     right = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     V = 2.0 * (W + 0.3 * H) @ right
-    moves = (shards.Step(1, 0.3, right), 2.0)
-    order = shards.Order("fit", 0, 1, W)
-    later = shards.Order("fit", 0, 3, V, moves)
+    moves = (cluster_worker.Step(1, 0.3, right), 2.0)
+    order = cluster_worker.Order("fit", 0, 1, W)
+    later = cluster_worker.Order("fit", 0, 3, V, moves)
     expected = 2 * np.sum(X @ V @ S, axis=0)
 
-    shard = shards.Shard(X)
+    shard = cluster_worker.Shard(X)
 
     def gradient(shard):
-        return shards.gradient(shard, later, "double", shards.pack(S))
+        return cluster_worker.gradient(shard, later, "double", cluster_worker.pack(S))
 
-    shards.start(shard, order, "double")
-    first, second = shards.look(shard, order, "double", 1, H)
-    assert_allclose(shards.unpack(first, 3), W.T @ X @ H + H.T @ X @ W, atol=1e-12)
-    assert_allclose(shards.unpack(second, 3), H.T @ X @ H, atol=1e-12)
+    cluster_worker.start(shard, order, "double")
+    first, second = cluster_worker.look(shard, order, "double", 1, H)
+    assert_allclose(cluster_worker.unpack(first, 3), W.T @ X @ H + H.T @ X @ W, atol=1e-12)
+    assert_allclose(cluster_worker.unpack(second, 3), H.T @ X @ H, atol=1e-12)
     assert_allclose(gradient(shard), expected, atol=1e-10)  # moved on
     assert_allclose(gradient(shard), expected, atol=1e-10)  # run once more
-    shards.forget("fit")
+    cluster_worker.forget("fit")
     assert_allclose(gradient(shard), expected, atol=1e-10)  # nothing kept
-    shards.start(shard, order, "double")
-    shards.look(shard, order, "double", 2, W)
+    cluster_worker.start(shard, order, "double")
+    cluster_worker.look(shard, order, "double", 2, W)
     assert_allclose(gradient(shard), expected, atol=1e-10)  # the look at H happened elsewhere
-    assert shards._kept
+    assert cluster_worker._kept
     del shard
-    assert not shards._kept  # gone with the shard, as where a driver dies
+    assert not cluster_worker._kept  # gone with the shard, as where a driver dies
 
 
 def kill_workers(client, count):
@@ -185,8 +196,8 @@ def kill_workers(client, count):
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_fit_survives_the_death_of_workers(count, client, files, monkeypatch):
     """Also of all at once: Dask does not come back to tasks that were pinned to them."""
-    monkeypatch.setattr("spdsl.samples.cluster.PATIENCE", 0.5)
-    expected = SPDSL(3, **FIT).fit(X, Y)
+    monkeypatch.setattr("spdsl.data.cluster.PATIENCE", 0.5)
+    expected = aligned(3, **FIT).fit(X, Y)
     killed = []
 
     def callback(row, W):
@@ -194,7 +205,7 @@ def test_a_fit_survives_the_death_of_workers(count, client, files, monkeypatch):
             kill_workers(client, count)
             killed.append(row["iteration"])
 
-    model = SPDSL(3, **FIT, callback=callback).fit(files, Y)
+    model = aligned(3, **FIT, callback=callback).fit(files, Y)
     assert killed == [4]
     same_fit(model, expected)
     client.wait_for_workers(2, timeout=30)
@@ -211,9 +222,9 @@ def test_a_bad_matrix_in_a_shard_is_named_by_its_index_among_all(client, tmp_pat
     for k, part in enumerate(np.split(bad, [15, 28, 36])):
         np.save(tmp_path / f"{k}.npy", part)
         paths.append(tmp_path / f"{k}.npy")
-    for data in (paths, ClusterSamples(paths, in_memory=False), da.from_array(bad, chunks=(9, -1, -1))):
+    for data in (paths, ClusterData(paths, in_memory=False), da.from_array(bad, chunks=(9, -1, -1))):
         with pytest.raises(ValueError, match=r"X\[30\] is not positive definite: smallest eigenvalue"):
-            SPDSL(3).fit(data, Y)
+            aligned(3).fit(data, Y)
     assert kept_on_workers(client) == 0
 
 
@@ -234,26 +245,26 @@ def test_an_error_that_is_held_holds_no_shards(client, files, tmp_path):
     gc.collect()
     for data, y in (([files[0], tmp_path / "bad.npy"], Y), ([files[0], tmp_path / "small.npy"], Y), (files, Y[:-1])):
         with pytest.raises(ValueError, match=r"\[39\]|5 x 5|41 labels") as held:
-            SPDSL(3).fit(data, y)
+            aligned(3).fit(data, y)
         assert held_on_workers(client) == 0, held
 
 
 def test_data_that_is_no_list_of_files_is_an_error(client):
     for data in ("a.npy", [], X, None):
-        with pytest.raises(TypeError, match=r"a Dask array or a list of \.npy files, got"):
-            ClusterSamples(data)
+        with pytest.raises(TypeError, match=r"a Dask array or a list of paths of \.npy files, got"):
+            ClusterData(data)
 
 
 def test_choosing_from_samples_on_a_cluster_says_what_to_do(client, files):
-    with pytest.raises(TypeError, match="to choose some, for cross-validation, pass a Dask array"):
-        ClusterSamples(files)[3:]
+    with pytest.raises(TypeError, match="for a selection or cross-validation pass a Dask array"):
+        ClusterData(files)[3:]
 
 
 def test_a_client_that_is_closed_is_an_error_and_workers_are_freed(client, files):
     other = distributed.Client(client.scheduler.address, set_as_default=False)
-    model = SPDSL(3, callback=lambda row, W: other.close() if row["iteration"] == 2 else None)
+    model = aligned(3, callback=lambda row, W: other.close() if row["iteration"] == 2 else None)
     with pytest.raises(ClusterError, match="the cluster went away, or the client was closed"):
-        model.fit(ClusterSamples(files, other), Y)
+        model.fit(ClusterData(files, other), Y)
     assert held_on_workers(client) == 0
     assert kept_on_workers(client) == 0
 
@@ -261,13 +272,13 @@ def test_a_client_that_is_closed_is_an_error_and_workers_are_freed(client, files
 def test_shards_of_different_sizes_are_an_error(client, files, tmp_path):
     np.save(tmp_path / "small.npy", X[:, :5, :5])
     with pytest.raises(ValueError, match=r"small\.npy holds 5 x 5 matrices and .*part0\.npy 6 x 6"):
-        SPDSL(3).fit([*files, tmp_path / "small.npy"], Y)
+        aligned(3).fit([*files, tmp_path / "small.npy"], Y)
 
 
 def test_a_file_that_is_not_there_is_an_error(client, files):
     os.remove(files[2])
-    with pytest.raises(FileNotFoundError, match=r"there is no file .*part2\.npy"):
-        SPDSL(3).fit(files, Y)
+    with pytest.raises(FileNotFoundError, match=r"no such file: .*part2\.npy"):
+        aligned(3).fit(files, Y)
 
 
 def test_a_file_that_shrinks_during_a_fit_is_an_error_and_workers_are_freed(client, files):
@@ -275,11 +286,31 @@ def test_a_file_that_shrinks_during_a_fit_is_an_error_and_workers_are_freed(clie
         if row["iteration"] == 2:
             os.truncate(files[1], 1000)
 
-    model = SPDSL(3, callback=callback)
-    with pytest.raises(OSError, match=r"part1\.npy was changed or replaced"):
-        model.fit(ClusterSamples(files, in_memory=False), Y)
+    model = aligned(3, callback=callback)
+    with pytest.raises(OSError, match=r"part1\.npy was changed after it was first read"):
+        model.fit(ClusterData(files, in_memory=False), Y)
     assert not hasattr(model, "components_")
     assert kept_on_workers(client) == 0
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_file_that_is_replaced_while_workers_restart_is_an_error(in_memory, client, files, monkeypatch):
+    """Files of the same size and time, so that only their numbers tell."""
+    monkeypatch.setattr("spdsl.data.cluster.PATIENCE", 0.5)
+
+    def callback(row, W):
+        if row["iteration"] == 3:
+            for path in files:
+                when = os.stat(path)
+                np.save(path, 2 * np.load(path))
+                os.utime(path, ns=(when.st_atime_ns, when.st_mtime_ns))
+            kill_workers(client, 1)
+
+    model = aligned(3, **FIT, callback=callback)
+    with pytest.raises(OSError, match=r"part\d\.npy was changed after it was first read"):
+        model.fit(ClusterData(files, in_memory=in_memory), Y)
+    assert not hasattr(model, "components_")
+    client.wait_for_workers(2, timeout=90)
 
 
 def test_an_error_of_the_callback_frees_the_workers(client, files):
@@ -288,21 +319,21 @@ def test_an_error_of_the_callback_frees_the_workers(client, files):
             raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
-        SPDSL(3, callback=callback).fit(files, Y)
+        aligned(3, callback=callback).fit(files, Y)
     assert kept_on_workers(client) == 0
 
 
 def test_a_device_is_an_error(client, files):
-    with pytest.raises(ValueError, match="device='cpu': data on a cluster is computed with on its workers"):
-        SPDSL(3, device="cpu").fit(files, Y)
+    with pytest.raises(ValueError, match="device='cpu': data on a cluster are processed by its workers"):
+        aligned(3, device="cpu").fit(files, Y)
 
 
 def test_data_without_lineage_that_is_lost_is_an_error(client):
     lost = client.submit(lambda: X, key="gone")
-    samples = ClusterSamples(da.from_array(X, chunks=(21, -1, -1)))
+    samples = ClusterData(da.from_array(X, chunks=(21, -1, -1)))
     samples._shards[0] = lost
     client.cancel(lost)
-    with pytest.raises(ClusterError, match="has lost data that it cannot compute again"):
+    with pytest.raises(ClusterError, match="lost data that it cannot recompute"):
         samples.check()
 
 
@@ -314,7 +345,7 @@ logging.disable(logging.CRITICAL)
 import dask
 from distributed import Client
 from spdsl import SPDSL
-from spdsl.samples import ClusterError
+from spdsl.data import ClusterError
 
 dask.config.set({"distributed.comm.timeouts.connect": "2s"})
 
@@ -333,7 +364,7 @@ if __name__ == "__main__":
     try:
         client = Client(scheduler_file=sys.argv[2], timeout=60)
         client.wait_for_workers(1, timeout=60)
-        SPDSL(3, callback=callback).fit(sys.argv[1].split(","), y)
+        SPDSL(3, callback=callback, classifier="nn").fit(sys.argv[1].split(","), y)
     except ClusterError as error:
         print("ClusterError:", error, flush=True)
     finally:
@@ -357,4 +388,4 @@ def test_a_dask_array_without_a_client_is_an_error():
     with pytest.raises(
         ValueError, match=r"needs a dask\.distributed client: start one, e\.g\. Client\(LocalCluster\(\)\)"
     ):
-        SPDSL(3).fit(da.from_array(X), Y)
+        aligned(3).fit(da.from_array(X), Y)

@@ -1,4 +1,4 @@
-"""What the paper prints, put to the derivative tests that the library passes. The table is in docs/errata.md.
+"""What the paper prints, put to the derivative tests that the library passes. The table is in docs/theory/errata.md.
 
 A printed formula that is wrong must fail the test which the exact one passes; one that is right must pass it.
 """
@@ -12,12 +12,14 @@ import scipy.linalg as sl
 
 import plain
 from samples import make_spd
-from spdsl.graphs import survey_pairs
-from spdsl.manifolds import MANIFOLDS
-from spdsl.metrics import METRICS
-from spdsl.objectives import CenteredAlignment
-from spdsl.solver import Problem, minimize
-from spdsl.stacks import MemoryStack
+from spdsl.data import as_data
+from spdsl.data.memory import MemoryView
+from spdsl.geometry import METRICS
+from spdsl.geometry.manifolds import MANIFOLDS
+from spdsl.learning.graph import survey_pairs
+from spdsl.learning.objectives import CenteredAlignment
+from spdsl.learning.problem import Problem
+from spdsl.learning.solver import minimize
 
 N, n, m = 8, 5, 3
 LABELS = np.array([0, 0, 0, 1, 1, 1, 2, 2])
@@ -70,7 +72,7 @@ def exact_log(Pi, Pj):
     return sl.logm(Pi @ np.linalg.inv(Pj)).real
 
 
-def test_eq_11_needs_log_of_the_unsymmetrised_product(X, W):
+def test_eq_11_needs_log_of_the_unsymmetrized_product(X, W):
     def function(V):
         return similarity("aim", X, V)
 
@@ -129,7 +131,7 @@ def test_pseudo_code_of_theorem_1_needs_logm(X, W):
 
 def alignment_parts(X, W, name, graph):
     """G, K, L, T, J of Eq. 9 at W, dense."""
-    G, U = plain.mask(N, graph.i, graph.j), plain.centring(N)
+    G, U = plain.mask(N, graph.i, graph.j), plain.centering(N)
     K = np.exp(-BETA * plain.pair_distances(name, W.T @ X @ W, graph.i, graph.j))
     T = G * plain.target(LABELS)
     L = U @ (G * K) @ U
@@ -139,35 +141,36 @@ def alignment_parts(X, W, name, graph):
 def eq_12(parts, *, masked):
     """What <D k, .> is taken with in the last line of Eq. 12."""
     G, _, L, T, J = parts
-    U, norm = plain.centring(N), np.linalg.norm(L)
+    U, norm = plain.centering(N), np.linalg.norm(L)
     inside = U @ (T / norm - J * L / norm**2) @ U
     return G * inside if masked else inside
 
 
-@pytest.mark.parametrize("neighbours", [(1, 2), ("all", "all")])
-def test_eq_12_needs_the_mask_on_a_sparse_graph(X, W, neighbours):
-    graph = survey_pairs(X, LABELS, METRICS["lem"], *neighbours).graph
+@pytest.mark.parametrize("neighbors", [(1, 2), ("all", "all")])
+def test_eq_12_needs_the_mask_on_a_sparse_graph(X, W, neighbors):
+    graph = survey_pairs(as_data(X), LABELS, METRICS["lem"], *neighbors).graph
     parts = alignment_parts(X, W, "lem", graph)
 
     def function(V):
         return alignment_parts(X, V, "lem", graph)[-1]
 
+    logs = [sl.logm(W.T @ x @ W) for x in X]
+    derivatives = {}  # of k_ij(W), which is a function of W for every pair
+    for a, b in zip(*np.triu_indices(N, 1), strict=True):
+        D = logs[a] - logs[b]
+        Dk = X[a] @ W @ plain.dlog(W.T @ X[a] @ W, D) - X[b] @ W @ plain.dlog(W.T @ X[b] @ W, D)
+        derivatives[a, b] = -4 * BETA * np.exp(-BETA * np.sum(D**2)) * Dk
+
     def gradient(masked):
         C = eq_12(parts, masked=masked)
-        g = np.zeros_like(W)
-        logs = [sl.logm(W.T @ x @ W) for x in X]
-        for a, b in zip(*np.triu_indices(N, 1), strict=True):  # k_ij(W) is a function of W for every pair
-            D = logs[a] - logs[b]
-            Dk = X[a] @ W @ plain.dlog(W.T @ X[a] @ W, D) - X[b] @ W @ plain.dlog(W.T @ X[b] @ W, D)
-            g += 2 * C[a, b] * -4 * BETA * np.exp(-BETA * np.sum(D**2)) * Dk
-        return g
+        return sum(2 * C[pair] * Dk for pair, Dk in derivatives.items())
 
     assert is_gradient(function, W, gradient(masked=True))
     assert is_gradient(function, W, gradient(masked=False)) == graph.is_full
 
 
 def test_the_library_agrees_with_the_masked_eq_12(X, W):
-    graph = survey_pairs(X, LABELS, METRICS["stein"], 1, 2).graph
+    graph = survey_pairs(as_data(X), LABELS, METRICS["stein"], 1, 2).graph
     d2, _ = METRICS["stein"].pairs(W.T @ X @ W, graph.i, graph.j)
     value, c = CenteredAlignment(graph, LABELS, BETA)(d2)
     parts = alignment_parts(X, W, "stein", graph)
@@ -179,9 +182,9 @@ def test_the_library_agrees_with_the_masked_eq_12(X, W):
 # ------------------------------------------------------------------ the Riemannian gradient, and Algorithm 1
 
 
-def cost(X, name, neighbours=(1, 2)):
-    graph = survey_pairs(X, LABELS, METRICS[name], *neighbours).graph
-    return Problem(MemoryStack(X), METRICS[name], CenteredAlignment(graph, LABELS, BETA), graph.i, graph.j)
+def cost(X, name, neighbors=(1, 2)):
+    graph = survey_pairs(as_data(X), LABELS, METRICS[name], *neighbors).graph
+    return Problem(MemoryView(X), METRICS[name], CenteredAlignment(graph, LABELS, BETA), graph.i, graph.j)
 
 
 @pytest.mark.parametrize("name", [name for name in METRICS if METRICS[name].invariance != "none"])
@@ -226,18 +229,18 @@ def test_printed_riemannian_gradient_vanishes_away_from_the_optimum():
     assert better < value - 1e-5
 
 
-def test_algorithm_1_must_minimise_minus_j(X, W):
-    """Eq. 9 is maximised. The argmin of Algorithm 1 taken on J itself makes the alignment worse."""
+def test_algorithm_1_must_minimize_minus_j(X, W):
+    """Eq. 9 is maximized. The argmin of Algorithm 1 taken on J itself makes the alignment worse."""
 
     class Printed(CenteredAlignment):
         def __call__(self, d2):
             value, c = super().__call__(d2)
             return -value, -c  # J of Eq. 9
 
-    graph = survey_pairs(X, LABELS, METRICS["lem"], "all", "all").graph
+    graph = survey_pairs(as_data(X), LABELS, METRICS["lem"], "all", "all").graph
     ends = {}
     for objective in (CenteredAlignment, Printed):
-        problem = Problem(MemoryStack(X), METRICS["lem"], objective(graph, LABELS, BETA), graph.i, graph.j)
+        problem = Problem(MemoryView(X), METRICS["lem"], objective(graph, LABELS, BETA), graph.i, graph.j)
         found = minimize(problem, W, MANIFOLDS["psd"], max_iter=15).W
         ends[objective] = alignment_parts(X, found, "lem", graph)[-1]
     start = alignment_parts(X, W, "lem", graph)[-1]
@@ -249,7 +252,7 @@ def test_algorithm_1_must_minimise_minus_j(X, W):
 
 
 def test_vertical_vectors_need_a_skew_matrix_of_size_m(W):
-    """The tangent of the fibre t -> W exp(t Omega) is W Omega: only an m x m Omega fits, and leaves WW' unchanged."""
+    """The tangent of the fiber t -> W exp(t Omega) is W Omega: only an m x m Omega fits, and leaves WW' unchanged."""
     rng = np.random.default_rng(8)
     with pytest.raises(ValueError, match="matmul"):
         W @ rng.standard_normal((n, m))
@@ -286,7 +289,7 @@ def test_the_manifold_is_not_complete(W):
 
 
 def test_every_test_of_this_file_is_named_on_the_errata_page():
-    page = (Path(__file__).parents[1] / "docs" / "errata.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "theory" / "errata.md").read_text()
     tests = [name for name in globals() if name.startswith("test_") and "errata_page" not in name]
     assert len(tests) > 10
     assert [name for name in tests if name not in page] == []

@@ -17,12 +17,14 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from samples import labelled, random_spd, smallest_eigenvalue
+from samples import aligned, labeled, random_spd, smallest_eigenvalue
 from spdsl import METRICS, SPDML, SPDSL, SPDNearestNeighbor, pairwise_sqdist, regularize
+from spdsl.data import MemoryData
+from spdsl.learning.solver import minimize
 
-X, Y = labelled()
-X_NEW, Y_NEW = labelled(count=45, noise=0.6, seed=0)[0][30:], np.arange(30, 45) % 3
-LEARNERS = [SPDSL(3, max_iter=100), SPDML(3, max_iter=100)]
+X, Y = labeled()
+X_NEW, Y_NEW = labeled(count=45, noise=0.6, seed=0)[0][30:], np.arange(30, 45) % 3
+LEARNERS = [aligned(3, max_iter=100), SPDML(3, max_iter=100)]
 ALL = [*LEARNERS, SPDNearestNeighbor()]
 names = pytest.mark.parametrize
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -31,12 +33,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 def learned(**parameters):
     """SPDSL on the common sample, stopped early: most tests need no optimum."""
     parameters = {"n_components": 3, "max_iter": 8, "tol": 0.0, **parameters}
-    return SPDSL(**parameters)
+    return aligned(**parameters)
 
 
 @pytest.fixture(scope="module")
 def model():
-    return SPDSL(3, max_iter=200).fit(X, Y)
+    return aligned(3, max_iter=200).fit(X, Y)
 
 
 # ------------------------------------------------------------------------------------------ scikit-learn habits
@@ -70,7 +72,7 @@ def test_set_params_changes_the_next_fit():
         estimator.set_params(components=2)
 
 
-@names("estimator", [SPDSL(3, max_iter=30), SPDML(3, max_iter=30), SPDNearestNeighbor()], ids=repr)
+@names("estimator", [aligned(3, max_iter=30), SPDML(3, max_iter=30), SPDNearestNeighbor()], ids=repr)
 def test_cross_val_score_beats_chance(estimator):
     scores = cross_val_score(estimator, X, Y, cv=StratifiedKFold(3))
     assert scores.shape == (3,)
@@ -79,7 +81,7 @@ def test_cross_val_score_beats_chance(estimator):
 
 def test_grid_search_finds_the_best_cell_and_refits():
     grid = {"n_components": [2, 3], "metric": ["lem", "stein"]}
-    search = GridSearchCV(SPDSL(max_iter=10, tol=1e-2), grid, cv=3).fit(X, Y)
+    search = GridSearchCV(aligned(max_iter=10, tol=1e-2), grid, cv=3).fit(X, Y)
     assert len(search.cv_results_["params"]) == 4
     assert search.best_estimator_.components_.shape == (6, search.best_params_["n_components"])
     assert search.best_score_ == max(search.cv_results_["mean_test_score"])
@@ -97,7 +99,7 @@ def test_pipeline_as_last_and_as_middle_step():
 
 def test_pipeline_with_pyriemann():
     mdm = pytest.importorskip("pyriemann.classification").MDM
-    pipe = make_pipeline(SPDSL(3, max_iter=200), mdm(metric="logeuclid")).fit(X, Y)
+    pipe = make_pipeline(aligned(3, max_iter=200), mdm(metric="logeuclid")).fit(X, Y)
     assert pipe.score(X, Y) > 0.8
     assert set(pipe.predict(X_NEW)) <= set(Y)
 
@@ -141,7 +143,7 @@ def test_labels_as_list_or_objects():
 
 @names("metric", ["lem", "aim"])
 @names("k", [1, 2, 3, 5, 30])
-def test_neighbours_vote_as_by_brute_force(metric, k):
+def test_neighbors_vote_as_by_brute_force(metric, k):
     d2 = pairwise_sqdist(X_NEW, X, metric=metric)
     expected = []
     for row in d2:
@@ -162,7 +164,7 @@ def test_classifier_of_a_learner_works_on_reduced_matrices(model):
 
 
 def test_learner_votes_under_the_learned_distance():
-    fitted = learned(n_neighbors=3).fit(X, Y)
+    fitted = learned(classifier=SPDNearestNeighbor("lem", n_neighbors=3)).fit(X, Y)
     nearest = np.argsort(fitted.sqdist(X_NEW, X), axis=1, kind="stable")[:, :3]
     majority = [np.bincount(Y[row], minlength=3) for row in nearest]
     clear = np.array([votes.max() > 1 for votes in majority])
@@ -238,9 +240,9 @@ def test_aliases_are_the_same_metric(alias):
 # ------------------------------------------------------------------------------------------ the cost
 
 
-@names("estimator", [learned(), learned(centering="pairs", n_between=3), SPDML(3, max_iter=8, tol=0.0)], ids=repr)
-def test_cost_is_what_fit_minimises(estimator):
-    fitted = clone(estimator).set_params(init="identity").fit(X, Y)
+@names("estimator", [learned(), learned(objective="pairs", n_between=3), SPDML(3, max_iter=8, tol=0.0)], ids=repr)
+def test_cost_is_what_fit_minimizes(estimator):
+    fitted = clone(estimator).set_params(solver={"init": "identity"}).fit(X, Y)
     before = vars(fitted).copy()
     cost = fitted.cost(X, Y)
     assert vars(fitted) == before  # asking for the cost changes nothing
@@ -269,14 +271,14 @@ def test_cost_on_other_data_does_not_touch_the_fitted_similarity(model):
 
 def test_cost_rejects_a_point_of_wrong_shape():
     cost = learned().cost(X, Y)
-    with pytest.raises(ValueError, match=r"\(6, m\) with 1 <= m < 6, got \(5, 3\)"):
+    with pytest.raises(ValueError, match=r"\(6, m\) with 1 <= m <= 6, got \(5, 3\)"):
         cost(np.eye(5, 3))
 
 
 def test_pymanopt_ends_where_we_end():
     pymanopt = pytest.importorskip("pymanopt")
-    stack, y = labelled(count=40, n=8, n_classes=4, seed=3)
-    ours = SPDSL(3, init="identity", max_iter=500, tol=1e-7).fit(stack, y)
+    stack, y = labeled(count=40, n=8, n_classes=4, seed=3)
+    ours = aligned(3, solver={"init": "identity"}, max_iter=500, tol=1e-7).fit(stack, y)
     cost = ours.cost(stack, y)
     manifold = pymanopt.manifolds.PSDFixedRank(8, 3)
     value = pymanopt.function.numpy(manifold)(lambda W: cost(W)[0])
@@ -293,7 +295,10 @@ def test_pymanopt_ends_where_we_end():
 
 @names("init", ["identity", "pca", "random"])
 def test_named_starts(init):
-    start = learned(init=init, max_iter=0, random_state=1).fit(X, Y).components_
+    start = learned(solver={"init": init}, max_iter=0, random_state=1).fit(X, Y).components_
+    unit = np.linalg.norm(start[:, 0])
+    assert np.log2(unit) == pytest.approx(round(np.log2(unit)), abs=1e-12)  # brings W'XW near one
+    start = start / unit
     np.testing.assert_allclose(start.T @ start, np.eye(3), atol=1e-12)
     if init == "identity":
         np.testing.assert_array_equal(start, np.eye(6, 3))
@@ -306,22 +311,26 @@ def test_named_starts(init):
 @names("init", [np.eye(6, 3) + 0.1, (np.eye(6, 3) + 0.1).tolist(), np.eye(6, 3, dtype=np.float32)], ids=type)
 def test_array_start(init):
     kept = np.array(init)
-    fitted = learned(init=init, max_iter=0).fit(X, Y)
+    fitted = learned(solver={"init": init}, max_iter=0).fit(X, Y)
     np.testing.assert_array_equal(fitted.components_, kept.astype(float))
-    moved = learned(init=init).fit(X, Y)
+    moved = learned(solver={"init": init}).fit(X, Y)
     np.testing.assert_array_equal(init, kept)  # the start is not written to
     assert moved.cost_ < fitted.cost_
-    assert learned(init=init, n_components=None, max_iter=0).fit(X, Y).components_.shape == (6, 3)
+    assert learned(solver={"init": init}, n_components=None, max_iter=0).fit(X, Y).components_.shape == (6, 3)
 
 
-def test_default_size_is_a_third_and_at_most_forty():
-    assert learned(n_components=None, max_iter=0).fit(X, Y).components_.shape == (6, 2)
-    big = np.eye(130) * np.arange(1.0, 7)[:, None, None]
-    assert learned(n_components=None, max_iter=0).fit(big, np.arange(6) % 2).components_.shape == (130, 40)
+def test_default_size_is_n_and_at_most_forty_and_a_third_where_a_square_W_changes_nothing():
+    assert SPDSL(max_iter=0).fit(X, Y).components_.shape == (6, 6)
+    assert SPDSL(metric="aim", max_iter=0).fit(X, Y).components_.shape == (6, 2)
+    assert SPDML(max_iter=0).fit(X, Y).components_.shape == (6, 2)
+    large = np.eye(45) * (1 + np.arange(8))[:, None, None]
+    assert SPDSL(max_iter=0).fit(large, np.arange(8) % 2).components_.shape == (45, 40)
+    with pytest.raises(ValueError, match="below the size 6 of the matrices"):
+        SPDSL(6, metric="stein").fit(X, Y)
 
 
 def test_random_state_decides():
-    one, two, other = (learned(init="random", random_state=seed).fit(X, Y) for seed in (7, 7, 8))
+    one, two, other = (learned(solver={"init": "random"}, random_state=seed).fit(X, Y) for seed in (7, 7, 8))
     np.testing.assert_array_equal(one.components_, two.components_)
     assert not np.allclose(one.history_[0]["value"], other.history_[0]["value"])
 
@@ -336,20 +345,32 @@ def test_fit_lowers_the_cost_monotonically_and_tells_its_history(model):
 
 
 @names("metric", ["aim", "stein", "lem"])
-@names("estimator", [SPDSL(3, tol=0.0, max_iter=12), SPDML(3, tol=0.0, max_iter=12)], ids=repr)
+@names("estimator", [aligned(3, tol=0.0, max_iter=12), SPDML(3, tol=0.0, max_iter=12)], ids=repr)
 def test_one_pass_over_the_data_per_iteration(estimator, metric):
     fitted = clone(estimator).set_params(metric=metric, n_between=4).fit(X, Y)
     assert fitted.n_iter_ == 12
     assert fitted.n_passes_ == fitted.n_iter_ + 1
 
 
+def test_a_fit_takes_the_mean_of_the_samples_once(monkeypatch):
+    """For the search and for the automatic classifier alike; so does a fit that needs it for the classifier only."""
+    find, calls = MemoryData.recentering, []
+    monkeypatch.setattr(MemoryData, "recentering", lambda data: calls.append(1) or find(data))
+    for solver in (None, {"init": "pca"}):
+        model = SPDSL(3, max_iter=2, solver=solver).fit(X, Y)
+        assert len(calls) == 1
+        np.testing.assert_array_equal(model.reference_, find(MemoryData(X)).map)
+        calls.clear()
+
+
 def test_warns_at_the_iteration_limit_only():
-    with pytest.warns(ConvergenceWarning, match="SPDSL: the iteration limit was reached.*increase max_iter"):
+    with pytest.warns(ConvergenceWarning, match="SPDSL: the iteration limit was reached.*increase max_iter") as caught:
         assert learned(max_iter=3).fit(X, Y).status_ == "max_iter"
+    assert caught[0].filename == __file__  # it points at the caller
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert SPDSL(3, max_iter=0).fit(X, Y).n_iter_ == 0  # asked for no iteration
-        assert SPDSL(3, max_iter=200).fit(X, Y).status_ == "change"
+        assert aligned(3, max_iter=0).fit(X, Y).n_iter_ == 0  # asked for no iteration
+        assert aligned(3, max_iter=200).fit(X, Y).status_ == "change"
 
 
 def test_callback_sees_every_iteration_and_can_stop():
@@ -413,22 +434,28 @@ def test_verbose_draws_a_bar_in_a_terminal(monkeypatch, capsys):
 
 
 def test_grassmann_keeps_columns_orthonormal():
-    fitted = learned(manifold="grassmann").fit(X, Y)
+    fitted = learned(solver={"manifold": "grassmann"}).fit(X, Y)
     np.testing.assert_allclose(fitted.components_.T @ fitted.components_, np.eye(3), atol=1e-12)
     assert fitted.cost_ < fitted.history_[0]["value"]
 
 
 def test_psd_and_grassmann_agree_for_a_metric_of_linear_invariance():
     spaces = ("psd", "grassmann")
-    costs = [SPDSL(3, metric="aim", manifold=space, max_iter=300, tol=1e-8).fit(X, Y).cost_ for space in spaces]
+    costs = [
+        aligned(3, metric="aim", solver={"manifold": space}, max_iter=300, tol=1e-8).fit(X, Y).cost_ for space in spaces
+    ]
     assert costs[0] == pytest.approx(costs[1], rel=1e-3)
 
 
 @names("metric", ["cholesky", "log-cholesky"])
-@names("estimator", LEARNERS, ids=repr)
-def test_metrics_that_see_rotations_do_not_go_on_grassmann(estimator, metric):
+@names(
+    "make",
+    [SPDML, lambda m, metric: aligned(m, metric=metric, solver={"manifold": "grassmann"})],
+    ids=["SPDML", "SPDSL"],
+)
+def test_metrics_that_see_rotations_do_not_go_on_grassmann(make, metric):
     with pytest.raises(ValueError, match=f"'{metric}' changes when the columns.*use manifold='psd'"):
-        clone(estimator).set_params(metric=metric, manifold="grassmann").fit(X, Y)
+        make(3, metric=metric).fit(X, Y)
 
 
 @names("metric", list(METRICS))
@@ -444,7 +471,7 @@ def test_spdml_on_the_psd_manifold_ends_cleanly(metric, graph):
 
 @names("metric", list(METRICS))
 def test_spdsl_learns_under_every_metric(metric):
-    fitted = SPDSL(3, metric=metric, max_iter=60, n_between=8).fit(X, Y)
+    fitted = aligned(3, metric=metric, max_iter=60, n_between=8).fit(X, Y)
     assert np.isfinite(fitted.components_).all()
     assert fitted.cost_ < fitted.history_[0]["value"]
     assert fitted.score(X_NEW, Y_NEW) > 0.5
@@ -452,7 +479,7 @@ def test_spdsl_learns_under_every_metric(metric):
 
 @names("rule", ["polak-ribiere", "fletcher-reeves", "dai-yuan", "hestenes-stiefel"])
 def test_every_direction_rule_reaches_much_the_same_cost(rule, model):
-    fitted = SPDSL(3, max_iter=300, tol=1e-6, solver_options={"rule": rule}).fit(X, Y)
+    fitted = aligned(3, max_iter=300, tol=1e-6, solver={"rule": rule}).fit(X, Y)
     start = fitted.history_[0]["value"]
     assert fitted.cost_ - start == pytest.approx(model.cost_ - start, rel=0.05)
 
@@ -515,7 +542,7 @@ def test_float32_with_its_rounding_is_accepted(estimator):
     np.testing.assert_array_equal(fitted.predict(X_NEW.astype(np.float32)), clone(estimator).fit(X, Y).predict(X_NEW))
 
 
-@names("estimator", [*ALL, SPDSL(3, metric="cholesky"), SPDSL(3, metric="euclid")], ids=repr)
+@names("estimator", [*ALL, aligned(3, metric="cholesky"), aligned(3, metric="euclid")], ids=repr)
 def test_nothing_the_user_brought_is_written_to(estimator):
     mine, labels, new = X.copy(), Y.copy(), X_NEW.copy()
     fitted = clone(estimator).fit(mine, labels)
@@ -565,6 +592,34 @@ def test_toy_data_full_graph(data_folder):
     plain = SPDNearestNeighbor("lem").fit(train, y_train).score(test, y_test)
     assert plain == pytest.approx(0.645)
     began = time.perf_counter()
-    fitted = SPDSL(10, metric="lem", n_within="all", n_between="all", max_iter=50).fit(train, y_train)
+    fitted = aligned(10, metric="lem", n_within="all", n_between="all", max_iter=50).fit(train, y_train)
     assert fitted.score(test, y_test) >= 0.90
     assert time.perf_counter() - began < 60
+
+
+@pytest.mark.parametrize("classifier", ["auto", "nn", "lda"])
+def test_a_fit_asks_nothing_of_the_data_once_the_search_has_begun(classifier, monkeypatch):
+    asked = []
+
+    class Watched(MemoryData):
+        def first_copies(self):
+            asked.append("first_copies")
+            return super().first_copies()
+
+        def recentering(self):
+            asked.append("recentering")
+            return super().recentering()
+
+        def map_log_vectors(self, G, function):
+            asked.append("map_log_vectors")
+            return super().map_log_vectors(G, function)
+
+    def watched(*args, **options):
+        asked.append("search")
+        return minimize(*args, **options)
+
+    monkeypatch.setattr("spdsl.learning.learn.minimize", watched)
+    SPDSL(3, max_iter=2, classifier=classifier).fit(Watched(X), Y)
+    assert asked[-1] == "search"
+    assert sorted(asked) == sorted(set(asked))
+    assert ("map_log_vectors" in asked) == (classifier == "auto")

@@ -1,7 +1,5 @@
 """Every gradient, three ways: Taylor remainder of order 2, an independent derivative, cases worked by hand."""
 
-import inspect
-
 import mpmath
 import numpy as np
 import pytest
@@ -9,18 +7,17 @@ import pytest
 import digits
 import plain
 from samples import LIBRARIES, make_spd
-from spdsl import arrays, objectives
-from spdsl.graphs import PairGraph, survey_pairs
-from spdsl.metrics import METRICS
-from spdsl.objectives import CenteredAlignment, GraphEmbedding, PairAlignment
-from spdsl.solver import Problem
-from spdsl.stacks import MemoryStack
+from spdsl import backend
+from spdsl.data import as_data
+from spdsl.data.memory import MemoryView
+from spdsl.geometry import METRICS
+from spdsl.learning.graph import PairGraph, survey_pairs
+from spdsl.learning.objectives import OBJECTIVES, CenteredAlignment
+from spdsl.learning.problem import Problem
 
-OBJECTIVES = {
-    "alignment": CenteredAlignment,
-    "pairs": PairAlignment,
-    "embedding": lambda graph, labels, beta: GraphEmbedding(graph),
-}
+# those of the package: what others register needs no plain formula, it is held to the remainder alone
+KNOWN_METRICS = [name for name in METRICS if name in plain.SQDIST]
+KNOWN_OBJECTIVES = [name for name in OBJECTIVES if name in plain.OBJECTIVES]
 GRAPHS = {"sparse": (1, 2), "full": ("all", "all")}
 N, n, m = 7, 4, 3
 LABELS = np.array([0, 0, 0, 1, 1, 2, 2])
@@ -31,7 +28,7 @@ def setup(metric_name, graph_name):
     rng = np.random.default_rng(3)
     X = make_spd(rng, N, n)
     W = np.linalg.qr(rng.standard_normal((n, m)))[0] + 0.2 * rng.standard_normal((n, m))
-    survey = survey_pairs(X, LABELS, METRICS[metric_name], *GRAPHS[graph_name])
+    survey = survey_pairs(as_data(X), LABELS, METRICS[metric_name], *GRAPHS[graph_name])
     assert survey.graph.is_full == (graph_name == "full")
     return X, W, survey.graph, 1 / survey.mean_distance**2
 
@@ -39,20 +36,13 @@ def setup(metric_name, graph_name):
 def make_cost(as_array, X, metric_name, objective_name, graph, beta, labels=LABELS):
     """The library's value and gradient at W, as NumPy arrays."""
     objective = OBJECTIVES[objective_name](graph, labels, beta)
-    problem = Problem(MemoryStack(as_array(X)), METRICS[metric_name], objective, as_array(graph.i), as_array(graph.j))
+    problem = Problem(MemoryView(as_array(X)), METRICS[metric_name], objective, as_array(graph.i), as_array(graph.j))
 
     def cost(W):
         value, g = problem.cost(as_array(W))
-        return value, arrays.to_numpy(g)
+        return value, backend.to_numpy(g)
 
     return cost
-
-
-def test_every_objective_is_under_test():
-    found = {
-        c.name for _, c in inspect.getmembers(objectives, inspect.isclass) if isinstance(getattr(c, "name", 0), str)
-    }
-    assert found == set(OBJECTIVES)
 
 
 @pytest.mark.parametrize("graph_name", GRAPHS)
@@ -69,8 +59,8 @@ def test_taylor_remainder_has_order_two(as_array, metric_name, objective_name, g
 
 
 @pytest.mark.parametrize("graph_name", GRAPHS)
-@pytest.mark.parametrize("objective_name", OBJECTIVES)
-@pytest.mark.parametrize("metric_name", METRICS)
+@pytest.mark.parametrize("objective_name", KNOWN_OBJECTIVES)
+@pytest.mark.parametrize("metric_name", KNOWN_METRICS)
 def test_gradient_equals_the_derivative_of_the_plain_formula(as_array, metric_name, objective_name, graph_name):
     X, W, graph, beta = setup(metric_name, graph_name)
     G = plain.mask(N, graph.i, graph.j)
@@ -89,8 +79,8 @@ def test_gradient_equals_the_derivative_of_the_plain_formula(as_array, metric_na
 def test_gradient_is_the_same_in_blocks_and_with_factors_computed_again(monkeypatch, metric_name):
     X, W, graph, beta = setup(metric_name, "full")
     value, g = make_cost(np.asarray, X, metric_name, "alignment", graph, beta)(W)
-    monkeypatch.setattr(arrays, "BLOCK_BYTES", 100)
-    monkeypatch.setattr("spdsl.arrays.KEEP_BYTES", 0)
+    monkeypatch.setattr("spdsl.backend.blocks.BLOCK_BYTES", 100)
+    monkeypatch.setattr("spdsl.backend.arrays.KEEP_BYTES", 0)
     again, h = make_cost(np.asarray, X, metric_name, "alignment", graph, beta)(W)
     assert again == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(h, g, rtol=1e-9, atol=1e-11 * np.abs(g).max())
@@ -102,9 +92,9 @@ def test_pullback_is_linear_symmetric_and_zero_for_samples_without_pairs(as_arra
     i, j = np.array([0, 0, 1]), np.array([1, 2, 2])
     _, pullback = METRICS[metric_name].pairs(as_array(P), as_array(i), as_array(j))
     a, b = rng.standard_normal(3), rng.standard_normal(3)
-    A, B, both = (arrays.to_numpy(pullback(as_array(c))) for c in (a, b, 2 * a + b))
+    A, B, both = (backend.to_numpy(pullback(as_array(c))) for c in (a, b, 2 * a + b))
     np.testing.assert_allclose(both, 2 * A + B, atol=1e-11 * np.abs(both).max())
-    np.testing.assert_array_equal(A, A.mT)
+    np.testing.assert_allclose(A, A.mT, atol=1e-12 * np.abs(A).max())
     assert np.abs(A[:3]).max() > 1e-3
     assert not A[3:].any()
 
@@ -113,18 +103,18 @@ def test_pullback_is_linear_symmetric_and_zero_for_samples_without_pairs(as_arra
 def test_derivative_vanishes_where_the_pair_is_equal(as_array, metric_name, rng):
     P = np.repeat(make_spd(rng, 1, 4), 2, axis=0)
     d2, pullback = METRICS[metric_name].pairs(as_array(P), as_array(np.array([0])), as_array(np.array([1])))
-    S = arrays.to_numpy(pullback(as_array(np.ones(1))))
+    S = backend.to_numpy(pullback(as_array(np.ones(1))))
     assert float(d2[0]) == pytest.approx(0, abs=1e-13)
     assert np.abs(S).max() < 1e-11  # the smallest eigenvalue is 1/30
 
 
-@pytest.mark.parametrize("metric_name", METRICS)
+@pytest.mark.parametrize("metric_name", KNOWN_METRICS)
 def test_derivative_survives_repeated_eigenvalues(as_array, metric_name):
     """At multiples of the identity, where eigenvectors are arbitrary."""
     H = np.array([[1.0, 0.3, 0.0], [0.3, -0.5, 0.2], [0.0, 0.2, 0.4]])
     P = np.stack([2 * np.eye(3), np.diag([1.0, 1.0, 1.0 + 1e-9])])
     _, pullback = METRICS[metric_name].pairs(as_array(P), as_array(np.array([0])), as_array(np.array([1])))
-    S = arrays.to_numpy(pullback(as_array(np.ones(1))))
+    S = backend.to_numpy(pullback(as_array(np.ones(1))))
     expected = plain.derivative(lambda t: plain.SQDIST[metric_name](P[0] + t * H, P[1]), 0.05)
     assert np.sum(S[0] * H) == pytest.approx(expected, rel=1e-7)
 
@@ -143,13 +133,13 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("metric_name", METRICS)
+@pytest.mark.parametrize("metric_name", BY_HAND)
 def test_diagonal_pair_worked_by_hand(as_array, metric_name):
     P = np.stack([np.diag([4.0, 9.0]), np.eye(2)])
     d2, pullback = METRICS[metric_name].pairs(as_array(P), as_array(np.array([0])), as_array(np.array([1])))
     value, diagonal = BY_HAND[metric_name]
     assert float(d2[0]) == pytest.approx(value, rel=1e-13)
-    np.testing.assert_allclose(arrays.to_numpy(pullback(as_array(np.ones(1))))[0], np.diag(diagonal), atol=1e-13)
+    np.testing.assert_allclose(backend.to_numpy(pullback(as_array(np.ones(1))))[0], np.diag(diagonal), atol=1e-13)
 
 
 def test_gradient_of_a_one_dimensional_projection_worked_by_hand(as_array):
@@ -187,7 +177,7 @@ def test_dlog_equals_the_block_form_of_theorem_1(as_array, eigenvalues, rng):
     w, V = np.linalg.eigh(P)
     found = METRICS["lem"].pull(as_array(H[None]), as_array(w[None]), as_array(V[None]))
     expected = plain.dlog(P, H)
-    assert np.linalg.norm(arrays.to_numpy(found)[0] - expected) <= 1e-9 * np.linalg.norm(expected)
+    assert np.linalg.norm(backend.to_numpy(found)[0] - expected) <= 1e-9 * np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize("graph_name", GRAPHS)
@@ -211,7 +201,7 @@ def test_dlog_worked_by_hand(as_array):
     H = np.array([[1.0, 3.0], [3.0, -2.0]])
     found = METRICS["lem"].pull(as_array(H[None]), as_array(np.array([[a, b]])), as_array(np.eye(2)[None]))
     off = 3 * (np.log(b) - np.log(a)) / (b - a)
-    np.testing.assert_allclose(arrays.to_numpy(found)[0], [[1 / a, off], [off, -2 / b]], rtol=1e-14)
+    np.testing.assert_allclose(backend.to_numpy(found)[0], [[1 / a, off], [off, -2 / b]], rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", ["lem", "power"])
@@ -285,7 +275,7 @@ def torch_sqdist(name, P, Q):
 
 @pytest.mark.arrays
 @pytest.mark.skipif("torch" not in LIBRARIES, reason="torch is not under test")
-@pytest.mark.parametrize("metric_name", METRICS)
+@pytest.mark.parametrize("metric_name", KNOWN_METRICS)
 def test_gradient_equals_automatic_differentiation(metric_name):
     import torch
 
@@ -296,7 +286,7 @@ def test_gradient_equals_automatic_differentiation(metric_name):
     for i, j in zip(graph.i, graph.j, strict=True):
         shift = m if metric_name == "jeffreys" else 0
         K[i, j] = K[j, i] = torch.exp(-beta * (torch_sqdist(metric_name, P[i], P[j]) - shift))
-    U = torch.as_tensor(plain.centring(N))
+    U = torch.as_tensor(plain.centering(N))
     T = torch.as_tensor(plain.mask(N, graph.i, graph.j) * plain.target(LABELS))
     L = U @ K @ U
     J = -torch.sum(L * T) / torch.linalg.norm(L)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from samples import labelled
+from samples import labeled
 from spdsl import MDM, SPDML, SPDSL, SPDNearestNeighbor, TangentSpaceClassifier, pairwise_sqdist
 
-X, Y = labelled(40, n=8, noise=1.0)
+X, Y = labeled(40, n=8, noise=1.0)
 TRAIN, TEST = np.arange(40) % 4 > 0, np.arange(40) % 4 == 0
 METRICS = ("aim", "stein", "lem")
 FACTORS = (1e-12, 1e12)

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from samples import labelled, smallest_eigenvalue
-from spdsl import METRICS, SPDML, SPDSL, SPDNearestNeighbor, check_spd, pairwise_sqdist, regularize
+from samples import aligned, labeled, smallest_eigenvalue
+from spdsl import METRICS, SPDML, SPDNearestNeighbor, check_spd, pairwise_sqdist, regularize
+from spdsl.backend.extras import install_hint
 
-X, Y = labelled()
-X_NEW = labelled(count=45)[0][30:]
+X, Y = labeled()
+X_NEW = labeled(count=45)[0][30:]
 names = pytest.mark.parametrize
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -22,8 +23,8 @@ def host(x):
 
 
 LEARNERS = [
-    SPDSL(3, max_iter=15, tol=0.0),
-    SPDSL(3, max_iter=15, tol=0.0, n_between=4, n_within=None, centering="pairs"),
+    aligned(3, max_iter=15, tol=0.0),
+    aligned(3, max_iter=15, tol=0.0, n_between=4, n_within=None, objective="pairs"),
     SPDML(3, max_iter=8, manifold="psd"),
 ]
 
@@ -40,7 +41,11 @@ def test_the_same_fit(as_array, estimator, metric):
     np.testing.assert_array_equal(other.graph_.i, plain.graph_.i)
 
 
-@names("estimator", [SPDSL(3, manifold="grassmann"), SPDML(3), SPDSL(3, metric="stein", n_between=3)], ids=repr)
+@names(
+    "estimator",
+    [aligned(3, solver={"manifold": "grassmann"}), SPDML(3), aligned(3, metric="stein", n_between=3)],
+    ids=repr,
+)
 def test_the_same_fit_to_the_end(as_array, estimator):
     plain, other = clone(estimator).fit(X, Y), clone(estimator).fit(as_array(X), Y)
     assert other.n_iter_ == plain.n_iter_
@@ -50,7 +55,7 @@ def test_the_same_fit_to_the_end(as_array, estimator):
 
 @names("metric", list(METRICS))
 @names("k", [1, 4])
-def test_the_same_neighbours(as_array, metric, k):
+def test_the_same_neighbors(as_array, metric, k):
     plain = SPDNearestNeighbor(metric, n_neighbors=k).fit(X, Y)
     other = SPDNearestNeighbor(metric, n_neighbors=k).fit(as_array(X), Y)
     np.testing.assert_array_equal(other.predict(as_array(X_NEW)), plain.predict(X_NEW))
@@ -60,7 +65,7 @@ def test_the_same_neighbours(as_array, metric, k):
 
 def test_out_comes_the_kind_that_went_in(as_array):
     stack, new = as_array(X), as_array(X_NEW)
-    fitted = SPDSL(3, max_iter=5).fit(stack, Y)
+    fitted = aligned(3, max_iter=5).fit(stack, Y)
     kind = type(stack)
     for out in (
         fitted.components_,
@@ -98,9 +103,9 @@ def test_fitted_on_one_kind_predicts_on_the_other(as_array, estimator):
 
 
 def test_labels_and_starts_of_the_same_kind(as_array):
-    plain = SPDSL(init=np.eye(6, 3), max_iter=5).fit(X, Y)
-    other = SPDSL(init=as_array(np.eye(6, 3)), max_iter=5).fit(as_array(X), as_array(Y))
-    mixed = SPDSL(init=as_array(np.eye(6, 3)), max_iter=5).fit(X, as_array(Y))
+    plain = aligned(solver={"init": np.eye(6, 3)}, max_iter=5).fit(X, Y)
+    other = aligned(solver={"init": as_array(np.eye(6, 3))}, max_iter=5).fit(as_array(X), as_array(Y))
+    mixed = aligned(solver={"init": as_array(np.eye(6, 3))}, max_iter=5).fit(X, as_array(Y))
     for fitted in (other, mixed):
         assert fitted.cost_ == pytest.approx(plain.cost_, rel=1e-9)
         np.testing.assert_array_equal(fitted.classes_, [0, 1, 2])
@@ -109,13 +114,13 @@ def test_labels_and_starts_of_the_same_kind(as_array):
 
 def test_float32_and_integers_are_computed_in_float64(as_array):
     whole = np.clip(np.round(2 * X + 5), 0, 20) + 100 * np.eye(6)
-    plain = SPDSL(3, max_iter=5).fit(whole, Y)
+    plain = aligned(3, max_iter=5).fit(whole, Y)
     for dtype in (np.float32, np.int64):
-        fitted = SPDSL(3, max_iter=5).fit(as_array(whole.astype(dtype)), Y)
+        fitted = aligned(3, max_iter=5).fit(as_array(whole.astype(dtype)), Y)
         assert "float64" in str(fitted.components_.dtype)
         assert fitted.cost_ == pytest.approx(plain.cost_, rel=1e-9)
     rough = as_array((X * (1 + 1e-7 * np.random.default_rng(0).standard_normal(X.shape))).astype(np.float32))
-    assert SPDSL(3, max_iter=5).fit(rough, Y).predict(rough).shape == (30,)
+    assert aligned(3, max_iter=5).fit(rough, Y).predict(rough).shape == (30,)
 
 
 @names("what", ["nan", "zero", "asymmetric", "indefinite", "complex", "flat"])
@@ -136,7 +141,7 @@ def test_bad_matrices_are_named(as_array, what):
         "asymmetric": "is not symmetric",
         "indefinite": "is not positive",
     }
-    for call in (check_spd, pairwise_sqdist, lambda A: SPDSL(3).fit(A, Y), SPDNearestNeighbor().fit(X, Y).predict):
+    for call in (check_spd, pairwise_sqdist, lambda A: aligned(3).fit(A, Y), SPDNearestNeighbor().fit(X, Y).predict):
         with pytest.raises(ValueError, match=rf"[XA]\[17\] {message[what]}"):
             call(as_array(bad))
 
@@ -144,7 +149,7 @@ def test_bad_matrices_are_named(as_array, what):
 def test_what_the_user_brought_is_not_written_to(as_array):
     stack, new = as_array(X.copy()), as_array(X_NEW.copy())
     for metric in ("lem", "aim", "euclid"):
-        SPDSL(3, metric=metric, max_iter=3).fit(stack, Y).predict(new)
+        aligned(3, metric=metric, max_iter=3).fit(stack, Y).predict(new)
     np.testing.assert_array_equal(host(stack), X)
     np.testing.assert_array_equal(host(new), X_NEW)
 
@@ -161,8 +166,8 @@ def torch(as_array):
 
 def test_autograd_history_is_left_behind(torch):
     stack = torch.tensor(X, requires_grad=True)
-    plain = SPDSL(3, max_iter=5).fit(X, Y)
-    fitted = SPDSL(3, max_iter=5).fit(stack, Y)
+    plain = aligned(3, max_iter=5).fit(X, Y)
+    fitted = aligned(3, max_iter=5).fit(stack, Y)
     assert fitted.cost_ == pytest.approx(plain.cost_, rel=1e-9)
     for out in (
         fitted.components_,
@@ -179,9 +184,9 @@ def test_autograd_history_is_left_behind(torch):
 
 
 def test_device_from_numpy_gives_numpy_back(torch):
-    plain = SPDSL(3, max_iter=10).fit(X, Y)
+    plain = aligned(3, max_iter=10).fit(X, Y)
     for device in ("cpu", torch.device("cpu")):
-        fitted = SPDSL(3, max_iter=10, device=device).fit(X, Y)
+        fitted = aligned(3, max_iter=10, device=device).fit(X, Y)
         assert type(fitted.components_) is np.ndarray
         assert type(fitted.transform(X_NEW)) is np.ndarray
         assert fitted.cost_ == pytest.approx(plain.cost_, rel=1e-9)
@@ -196,34 +201,32 @@ def test_arrays_that_torch_cannot_share_are_copied(torch, kind):
         "big endian": X.astype(">f8"),
         "fortran": np.asfortranarray(X),
     }[kind]
-    plain = SPDSL(3, max_iter=5, init=X[0][:, :3]).fit(X, Y)
-    fitted = SPDSL(3, max_iter=5, device="cpu", init=stack[0][:, :3]).fit(stack, Y)
+    plain = aligned(3, max_iter=5, solver={"init": X[0][:, :3]}).fit(X, Y)
+    fitted = aligned(3, max_iter=5, device="cpu", solver={"init": stack[0][:, :3]}).fit(stack, Y)
     assert fitted.cost_ == pytest.approx(plain.cost_, rel=1e-9)
     by_aim = SPDNearestNeighbor("aim").fit(stack, Y)
     np.testing.assert_array_equal(by_aim.predict(torch.tensor(X_NEW)), by_aim.predict(X_NEW))
 
 
 def test_device_that_is_not_there(torch):
-    with pytest.raises(ValueError, match=r"device='abacus' is none that PyTorch knows; use device=None"):
-        SPDSL(3, device="abacus").fit(X, Y)
+    with pytest.raises(ValueError, match=r"device='abacus' is not a PyTorch device; use device=None"):
+        aligned(3, device="abacus").fit(X, Y)
     if torch.cuda.is_available():
         pytest.skip("this machine has CUDA")
     for stack in (X, torch.tensor(X)):
-        with pytest.raises(
-            ValueError, match="device='cuda': this PyTorch sees no CUDA device; use device=None or 'cpu'"
-        ):
-            SPDSL(3, device="cuda").fit(stack, Y)
+        with pytest.raises(ValueError, match="device='cuda': PyTorch finds no CUDA device; use device=None or 'cpu'"):
+            aligned(3, device="cuda").fit(stack, Y)
 
 
 def test_slices_and_transposed_views(torch):
     stack = torch.tensor(X)
-    plain = SPDSL(3, max_iter=5).fit(X, Y)
+    plain = aligned(3, max_iter=5).fit(X, Y)
     for view in (
         stack.mT,
         torch.tensor(np.repeat(X, 2, axis=0))[::2],
         stack.permute(1, 2, 0).contiguous().permute(2, 0, 1),
     ):
-        assert SPDSL(3, max_iter=5).fit(view, Y).cost_ == pytest.approx(plain.cost_, rel=1e-9)
+        assert aligned(3, max_iter=5).fit(view, Y).cost_ == pytest.approx(plain.cost_, rel=1e-9)
 
 
 # ------------------------------------------------------------------------------------------ no torch at all
@@ -263,4 +266,4 @@ except ImportError as error:
     print(error)
 """
     done = run(code)
-    assert done.stdout.strip() == "device='cpu' needs PyTorch: pip install 'spdsl[torch]'", done.stderr
+    assert done.stdout.strip() == f"device='cpu' needs PyTorch: {install_hint('torch')}", done.stderr

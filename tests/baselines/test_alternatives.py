@@ -11,8 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import spdsl
-from spdsl.baselines import alternatives
-from spdsl.heads import SpanLedoitWolf
+from spdsl.estimators.discriminant import SpanLedoitWolf
 
 
 def test_tangent_space_lda_is_the_usual_pipeline(small):
@@ -39,15 +38,6 @@ def test_shrinkage_in_the_span_is_that_of_the_full_vectors():
     covariance, shrinkage = ledoit_wolf(V)
     assert np.isclose(ours.shrinkage_, shrinkage)
     assert np.allclose(ours.covariance_, pca.components_ @ covariance @ pca.components_.T)
-
-
-def test_long_vectors_take_the_span(small, monkeypatch):
-    X, y = small
-    monkeypatch.setattr(alternatives, "LONGEST", 10)
-    few = np.r_[0:4, 20:24, 40:44]
-    model = spdsl.TangentSpaceClassifier("lda").fit(X[few], y[few])
-    assert "rotate" in model.model_.named_steps
-    assert model.score(X, y) > 0.7
 
 
 def test_mdm_is_pyriemanns(small):

@@ -11,7 +11,7 @@ from spdsl.baselines.cdl import kernel_lda, kernel_pls
 from spdsl.baselines.pairwise import log_vectors
 
 
-def centred_map(X):
+def centered_map(X):
     """Log-vectors with the redundant mirror entries folded, so that the map has full column rank."""
     n = X.shape[-1]
     i, j = np.triu_indices(n)
@@ -25,7 +25,7 @@ def test_pls_responses_equal_plsregression_on_the_explicit_map(small, extra):
     train, test = np.arange(0, 60, 2), np.arange(1, 60, 2)
     model = spdsl.CDL("pls", extra_components=extra).fit(X[train], y[train])
     onehot = (y[train][:, None] == np.unique(y)).astype(float)
-    Z = centred_map(X)
+    Z = centered_map(X)
     reference = PLSRegression(3 + extra, scale=False, tol=1e-14, max_iter=5000).fit(Z[train], onehot)
     assert np.allclose(model.transform(X[test]), reference.predict(Z[test]), atol=1e-6)
     assert np.array_equal(model.predict(X[test]), np.unique(y)[reference.predict(Z[test]).argmax(axis=1)])
@@ -33,14 +33,14 @@ def test_pls_responses_equal_plsregression_on_the_explicit_map(small, extra):
 
 def test_lda_subspace_equals_scikit_learn_on_the_explicit_map(small):
     X, y = small
-    Z = centred_map(X)
+    Z = centered_map(X)
     model = spdsl.CDL("lda", ridge=1e-12).fit(X, y)
     reference = LinearDiscriminantAnalysis(solver="svd").fit(Z, y).transform(Z)
     angles = scipy.linalg.subspace_angles(model.transform(X), reference)
     assert angles.max() < 1e-5
 
 
-def test_lda_directions_solve_the_regularised_eigenproblem(small):
+def test_lda_directions_solve_the_regularized_eigenproblem(small):
     X, y = small
     T = log_vectors(X)
     T = T - T.mean(axis=0)
@@ -80,3 +80,11 @@ def test_bad_parameters(small):
 def test_toy(toy, discriminant):
     X, y, X_test, y_test = toy
     assert spdsl.CDL(discriminant).fit(X, y).score(X_test, y_test) >= 0.97
+
+
+def test_matrices_that_have_nothing_to_do_with_the_classes_give_no_component():
+    """Two values, each in both classes: found by fuzzing, it divided zero by zero."""
+    X = np.array([1.5, 2.0, 1.5, 2.0]).reshape(4, 1, 1)
+    with np.errstate(all="raise"):
+        model = spdsl.CDL().fit(X, [1, 0, 0, 1])
+    np.testing.assert_array_equal(model.transform(X), np.full((4, 2), 0.5))

@@ -24,7 +24,7 @@ def objective(A, B, codes, penalty):
 def test_objective_equals_scikit_learn(penalty, rows):
     A, B = problem(np.random.default_rng(0), rows, 80, 12)
     ours = lasso_gram(A.T @ A, A.T @ B, np.ones(12), penalty, tol=1e-10, max_iter=20000).codes
-    # scikit-learn minimises |b - Aw|^2 / (2 rows) + alpha |w|_1
+    # scikit-learn minimizes |b - Aw|^2 / (2 rows) + alpha |w|_1
     reference = Lasso(alpha=penalty / (2 * rows), fit_intercept=False, tol=1e-12, max_iter=200000)
     theirs = reference.fit(A, B).coef_.T
     assert np.abs(objective(A, B, ours, penalty) - objective(A, B, theirs, penalty)).max() < 1e-8

@@ -6,7 +6,7 @@ import scipy.optimize
 from sklearn.exceptions import ConvergenceWarning
 
 import spdsl
-from samples import labelled
+from samples import labeled
 from spdsl.baselines import leml
 from spdsl.baselines.leml import project_closed_form, project_exact
 
@@ -132,7 +132,7 @@ def test_toy_above_plain_log_euclidean(toy):
 
 
 def test_an_interrupted_fit_keeps_what_it_has_reached(monkeypatch):
-    X, y = labelled(12)
+    X, y = labeled(12)
     calls = 0
 
     def interrupted(*arguments):

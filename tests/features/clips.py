@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from skimage.data import astronaut
 
-FACE = (224, 110)  # centre of the face in the photograph
+FACE = (224, 110)  # center of the face in the photograph
 
 
 def frame(k: int, *, face: bool = True, side: int = 200) -> np.ndarray:
@@ -17,11 +17,11 @@ def frame(k: int, *, face: bool = True, side: int = 200) -> np.ndarray:
         image = np.full((side, side, 3), 90, np.uint8)
         return cv2.rectangle(image, (20 + k, 40), (90 + k, 160), (200, 180, 60), -1)
     photo = cv2.cvtColor(astronaut(), cv2.COLOR_RGB2BGR)
-    shift = np.array([[0.8, 0, centre(k)[0] - 0.8 * FACE[0]], [0, 0.8, centre(k)[1] - 0.8 * FACE[1]]])
+    shift = np.array([[0.8, 0, center(k)[0] - 0.8 * FACE[0]], [0, 0.8, center(k)[1] - 0.8 * FACE[1]]])
     return cv2.warpAffine(photo, shift, (side, side), borderMode=cv2.BORDER_REPLICATE)
 
 
-def centre(k: int) -> tuple[float, float]:
+def center(k: int) -> tuple[float, float]:
     return 80.0 + 2 * k, 95.0
 
 

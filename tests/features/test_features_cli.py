@@ -7,20 +7,33 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from acclaim import write_pair
-from clips import write_video
+from clips import write_frames, write_video
+from typer.testing import CliRunner
 
+from spdsl.backend.extras import install_hint
+from spdsl.cli.app import app
 from spdsl.datasets.exporting import export_stack
 from spdsl.datasets.extraction import _run_pool
 from spdsl.features import Recipe
 
 
-def spdsl(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "spdsl.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
+def spdsl(*arguments: object) -> SimpleNamespace:
+    """The command in this process: its exit code and what it says on either stream, on a wide terminal."""
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, list(map(str, arguments)))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return SimpleNamespace(returncode=result.exit_code, stdout=result.stdout, stderr=result.stderr)
+
+
+def loaded(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an archive, whose file is closed."""
+    with np.load(path) as archive:
+        return dict(archive)
 
 
 def report(output: Path) -> dict[str, tuple[str, str]]:
@@ -73,7 +86,10 @@ def test_workers_do_not_outlive_a_killed_command(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "spdsl.cli", "features", "motion", root, "-o", tmp_path / "a.npz", "-j", "2"]
     )
+    deadline = time.monotonic() + 60
     while not list((tmp_path / ".a.npz.parts").rglob("*.npz")):
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
         time.sleep(0.01)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     if not children.exists():
@@ -105,15 +121,31 @@ def test_report_names_bad_files_and_the_rest_are_used(tmp_path):
     assert "2 matrices from 2 files, 1 files skipped" in done.stdout
     assert "failed: " in done.stderr
     assert "3 of 3" in done.stderr
-    saved = np.load(output)
+    saved = loaded(output)
     assert saved["X"].shape == (2, 12, 12)
     assert saved["y"].tolist() == ["run", "walk"]
     assert report(output)["run/HDM_xx_c.amc"][0] == "skipped"
     assert "'root' has 3 values" in report(output)["run/HDM_xx_c.amc"][1]
     strict = spdsl("features", "motion", tmp_path / "data", "-o", tmp_path / "strict.npz", "--strict")
     assert strict.returncode == 1
-    assert "1 files failed and no stack is written" in strict.stderr
+    assert "1 files failed and nothing was written" in strict.stderr
     assert not (tmp_path / "strict.npz").exists()
+
+
+def test_file_names_are_inert_in_the_report(tmp_path):
+    """Neither a terminal that shows it nor a spreadsheet that opens it obeys the name of a file."""
+    (tmp_path / "data").mkdir()
+    np.save(tmp_path / "data" / "=1+1.npy", np.random.default_rng(0).standard_normal((3, 50)))
+    (tmp_path / "data" / "\x1b[31mred\x07.npy").write_bytes(b"nothing")
+    output = tmp_path / "stack.npz"
+    done = spdsl("features", "signals", tmp_path / "data", "-o", output, "--labels", "none")
+    assert done.returncode == 0, done.stderr
+    assert loaded(output)["files"].tolist() == ["=1+1.npy"]  # data keep their names
+    assert "\x1b" not in Path(f"{output}.report.csv").read_text()
+    assert {file: status for file, (status, _) in report(output).items()} == {
+        "'=1+1.npy": "used",
+        r"\x1b[31mred\x07.npy": "skipped",
+    }
 
 
 def test_faces_materials_and_signals(tmp_path):
@@ -121,14 +153,14 @@ def test_faces_materials_and_signals(tmp_path):
     write_video(tmp_path / "v" / "bert" / "b.avi", [False] * 12)
     done = spdsl("features", "faces", tmp_path / "v", "-o", tmp_path / "faces.npz", "--size", 10)
     assert done.returncode == 0, done.stderr
-    assert np.load(tmp_path / "faces.npz")["X"].shape == (1, 101, 101)
+    assert loaded(tmp_path / "faces.npz")["X"].shape == (1, 101, 101)
     assert "too few faces" in report(tmp_path / "faces.npz")["bert/b.avi"][1]
     assert "detected in 12" in report(tmp_path / "faces.npz")["anna/a.avi"][1]
     (tmp_path / "s" / "rest").mkdir(parents=True)
     np.save(tmp_path / "s" / "rest" / "x.npy", np.random.default_rng(0).normal(size=(3, 100)))
     done = spdsl("features", "signals", tmp_path / "s", "-o", tmp_path / "s.npz", "--window", 25)
     assert done.returncode == 0, done.stderr
-    saved = np.load(tmp_path / "s.npz")
+    saved = loaded(tmp_path / "s.npz")
     assert saved["X"].shape == (4, 3, 3)
     assert saved["files"].tolist() == ["rest/x.npy"] * 4
 
@@ -209,11 +241,11 @@ def test_core_install_needs_no_optional_library(tmp_path):
     code = f"from spdsl.features import motion_covariance as m; print(m({str(tmp_path / 't.npy')!r}).shape)"
     assert without(optional, code).stdout.strip() == "(12, 12)"
     (tmp_path / "a.png").write_bytes(b"x")
-    image = without(optional, f"from spdsl.features import read_grey; read_grey({str(tmp_path / 'a.png')!r})")
-    assert "pip install 'spdsl[features]'" in image.stderr
+    image = without(optional, f"from spdsl.features import read_gray; read_gray({str(tmp_path / 'a.png')!r})")
+    assert "pip install 'opencv-python-headless" in image.stderr
     command = without(optional, "from spdsl.cli import main; main()")
     assert command.returncode == 1
-    assert command.stderr.strip() == "The command line needs typer and rich: pip install 'spdsl[cli]'"
+    assert command.stderr.strip() == f"The command line needs typer and rich: {install_hint('cli')}"
 
 
 def test_recipe_key_depends_on_every_option():
@@ -222,3 +254,36 @@ def test_recipe_key_depends_on_every_option():
     assert Recipe("materials").key() != Recipe("regions").key()
     with pytest.raises(ValueError, match="choose from faces, materials"):
         Recipe("music")
+
+
+def test_sets_lags_bands_levels_and_quarters(tmp_path):
+    for c in ("oak", "elm"):
+        for k in range(2):
+            write_frames(tmp_path / "sets" / c / f"s{k}", [True] * 5)
+    done = spdsl("features", "sets", tmp_path / "sets", "-o", tmp_path / "sets.npz", "--size", 6, "--no-equalize")
+    assert done.returncode == 0, done.stderr
+    saved = loaded(tmp_path / "sets.npz")
+    assert saved["X"].shape == (4, 37, 37)
+    assert saved["files"].tolist() == ["elm/s0", "elm/s1", "oak/s0", "oak/s1"]
+    (tmp_path / "s" / "rest").mkdir(parents=True)
+    np.save(tmp_path / "s" / "rest" / "x.npy", np.random.default_rng(0).normal(size=(3, 200)))
+    options = ("--lags", 2, "--embedding", "augmented", "--band", "8-12", "--band", "12-30", "--rate", 100)
+    done = spdsl("features", "signals", tmp_path / "s", "-o", tmp_path / "s.npz", *options)
+    assert done.returncode == 0, done.stderr
+    assert loaded(tmp_path / "s.npz")["X"].shape == (1, 2, 10, 10)
+    done = spdsl("features", "motion", motion_folder(tmp_path / "m", 2), "-o", tmp_path / "m.npz", "--levels", 2)
+    assert done.returncode == 0, done.stderr
+    assert loaded(tmp_path / "m.npz")["X"].shape == (2, 4, 93, 93)
+
+
+def test_wrong_options_are_explained(tmp_path):
+    (tmp_path / "photo.png").write_bytes(b"x")
+    for arguments, message in (
+        (("materials", tmp_path / "photo.png"), "photo.png: a file, not a folder"),
+        (("signals", tmp_path, "--band", "8-12"), "--band needs --rate"),
+        (("signals", tmp_path, "--band", "alpha", "--rate", 9), "is not of the form LOW-HIGH"),
+        (("materials", tmp_path, "--descriptor", "region", "--quarters"), "--quarters needs --descriptor sift"),
+    ):
+        done = spdsl("features", *arguments, "-o", tmp_path / "a.npz")
+        assert done.returncode != 0
+        assert message in done.stderr

@@ -86,7 +86,7 @@ def test_chunk_sizes_do_not_matter(sizes, seed):
     ("samples", "message"),
     [
         (np.ones((1, 3)), "at least 2 samples"),
-        (np.ones((9, 3)), "all samples are equal"),
+        (np.ones((9, 3)), "all samples are identical"),
         (np.array([[1.0, 2], [np.nan, 1], [0, 0]]), "sample 1 holds NaN"),
         (np.array([["a", "b"], ["c", "d"]]), "real numbers"),
         (np.ones(5), "one sample a row"),
@@ -129,11 +129,11 @@ def test_image_sets_separate_objects(data):
 def test_equal_samples_are_refused_whatever_their_size(value, count):
     samples = np.full((count, 6), value)
     for form in (samples, iter(np.array_split(samples, 3))):
-        with pytest.raises(FeatureError, match="all samples are equal"):
+        with pytest.raises(FeatureError, match="all samples are identical"):
             set_covariance(form, embedding="augmented")
-    with pytest.raises(FeatureError, match="all samples are equal"):
+    with pytest.raises(FeatureError, match="all samples are identical"):
         StreamingCovariance().update(samples).covariance()
-    with pytest.raises(FeatureError, match="all samples are equal"):
+    with pytest.raises(FeatureError, match="all samples are identical"):
         joint_covariance(samples.reshape(count, 2, 3))
     for estimator in ("scm", "cov", "lwf", "oas"):
         with pytest.raises(FeatureError, match="window 1 is constant"):

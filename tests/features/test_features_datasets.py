@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import cv2
@@ -14,6 +16,7 @@ import pytest
 from acclaim import write_pair
 from clips import write_frames, write_video
 
+from spdsl import check_spd
 from spdsl.datasets import (
     HDM05_CLASSES,
     Protocol,
@@ -102,7 +105,7 @@ def test_hdm05_classes_and_names(tmp_path):
     with pytest.warns(SkippedFilesWarning, match="HDM05: 3 of 6 files skipped"):
         loaded = load_hdm05(tmp_path)
     assert loaded.y.tolist() == ["clap1Reps", "squat1Reps", "squat1Reps"]
-    assert "none of the 130 classes" in loaded.skipped["cut/HDM_xx_dancing_001_120.amc"]
+    assert "not one of the 130 classes" in loaded.skipped["cut/HDM_xx_dancing_001_120.amc"]
     assert "not named like a cut clip" in loaded.skipped["cut/walk.amc"]
     with pytest.raises(FeatureError, match="not named like"):
         load_hdm05(tmp_path, errors="raise")
@@ -178,7 +181,7 @@ def test_matrices_of_another_size_are_left_out(tmp_path):
     for k in range(4):
         (tmp_path / "walk").mkdir(exist_ok=True)
         np.save(tmp_path / "walk" / f"{k}.npy", np.random.default_rng(k).normal(size=(9, 5 if k else 4, 3)))
-    with pytest.warns(SkippedFilesWarning, match="12 x 12, most of the others 15 x 15"):
+    with pytest.warns(SkippedFilesWarning, match="12 x 12, but most of the others are 15 x 15"):
         loaded = load_mocap_folder(tmp_path)
     assert loaded.files.tolist() == ["walk/1.npy", "walk/2.npy", "walk/3.npy"]
 
@@ -466,3 +469,114 @@ def test_an_index_of_somebody_elses_making_is_built_again(tmp_path, change):
     index.write_text(index.read_text()[:-20])
     next(index.parent.glob("stack*")).write_bytes(b"")
     np.testing.assert_array_equal(load_mocap_folder(root, cache="beside").X, right)
+
+
+def test_a_file_replaced_by_one_of_the_same_size_and_time_is_noticed(tmp_path):
+    root = tmp_path / "mocap" / "walk"
+    root.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    np.save(root / "a.npy", rng.normal(size=(30, 4, 3)))
+    before = load_mocap_folder(tmp_path / "mocap").X.copy()
+    status = os.stat(root / "a.npy")
+    np.save(tmp_path / "other.npy", rng.normal(size=(30, 4, 3)))
+    os.utime(tmp_path / "other.npy", ns=(status.st_atime_ns, status.st_mtime_ns))
+    os.replace(tmp_path / "other.npy", root / "a.npy")
+    after = os.stat(root / "a.npy")
+    assert (after.st_size, after.st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    X = load_mocap_folder(tmp_path / "mocap").X
+    assert np.abs(X - before).max() > 0.01
+    np.testing.assert_array_equal(X[0], motion_covariance(root / "a.npy"))
+
+
+def test_a_file_where_a_folder_is_expected_is_called_that(tmp_path):
+    image_folder(tmp_path / "images")
+    with pytest.raises(FeatureError, match=r"im0\.png: a file, not a folder; an image folder needs a folder per class"):
+        load_image_folder(tmp_path / "images" / "class0" / "im0.png")
+
+
+def test_matlab_structs_and_cells(tmp_path, stack):
+    import scipy.io
+
+    X, y = stack
+    fields = {"trn_X": X.transpose(1, 2, 0), "trn_y": y[None], "tst_X": X[:3].transpose(1, 2, 0), "tst_y": y[None, :3]}
+    scipy.io.savemat(tmp_path / "s.mat", {"data": {"inner": fields, "n": 4}})
+    with pytest.raises(
+        FeatureError, match=r"several stacks: .*load_spd\(path, X='data\.inner\.trn_X'\); .*tst_X \(4, 4, 3\)"
+    ):
+        load_spd(tmp_path / "s.mat")
+    for name in ("data.inner.trn_X", "trn_X"):
+        loaded, labels = load_spd(tmp_path / "s.mat", X=name)
+        np.testing.assert_array_equal(loaded, X)
+        assert labels is not None
+        assert labels.tolist() == y.tolist()
+    assert load_spd(tmp_path / "s.mat", X="tst_X", y="tst_y")[1].tolist() == y[:3].tolist()  # type: ignore[union-attr]
+    cells = np.empty((1, 6), dtype=object)
+    structs = np.empty((6, 1), dtype=[("C", object), ("label", object)])
+    for k in range(6):
+        cells[0, k] = X[k]
+        structs[k, 0] = (X[k], np.array([[y[k]]]))
+    scipy.io.savemat(tmp_path / "c.mat", {"covs": cells, "gnd": y})
+    scipy.io.savemat(tmp_path / "a.mat", {"trial": structs})
+    for name in ("c.mat", "a.mat"):
+        loaded, labels = load_spd(tmp_path / name)
+        np.testing.assert_array_equal(loaded, X)
+        assert labels is not None
+        assert labels.tolist() == y.tolist()
+
+
+def test_as_many_matrices_as_rows_are_read_along_the_axis_that_makes_them_symmetric(tmp_path, stack):
+    import scipy.io
+
+    X = stack[0][:4]
+    scipy.io.savemat(tmp_path / "m.mat", {"X": X.transpose(1, 2, 0)})
+    np.save(tmp_path / "n.npy", X)
+    for name in ("m.mat", "n.npy"):
+        np.testing.assert_array_equal(load_spd(tmp_path / name)[0], X)
+    with pytest.raises(
+        ValueError, match=r"seem to lie along the last axis, as MATLAB stores them: pass X\.transpose\(2, 0, 1\)"
+    ):
+        check_spd(X.transpose(1, 2, 0))
+    with pytest.raises(
+        ValueError, match=r"got \(4, 4, 6\); for matrices along the last axis, .*X\.transpose\(2, 0, 1\)"
+    ):
+        check_spd(stack[0].transpose(1, 2, 0))
+    with pytest.raises(ValueError, match=r"got \(6, 3, 50\); for signals .*signal_covariance\(X\)"):
+        check_spd(np.zeros((6, 3, 50)))
+
+
+def test_entries_of_an_archive_that_overlap_are_refused_unread(tmp_path, monkeypatch):
+    """Forty names for the same bytes: a small file that would take any time to read."""
+    path = tmp_path / "forged.npz"
+    zeros = io.BytesIO()
+    np.save(zeros, np.zeros(1 << 22))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a0.npy", zeros.getvalue())
+        first = archive.infolist()[0]
+        for k in range(1, 40):
+            copy = zipfile.ZipInfo(f"a{k}.npy")
+            for name in ("compress_type", "CRC", "compress_size", "file_size", "header_offset", "flag_bits"):
+                setattr(copy, name, getattr(first, name))
+            archive.filelist.append(copy)
+            archive.NameToInfo[copy.filename] = copy
+        archive._didModify = True
+    monkeypatch.setattr("zipfile.zlib.decompressobj", lambda *_: pytest.fail("the entries are read"))
+    with pytest.raises(
+        FeatureError, match=r"forged\.npz: not a readable NumPy file \(its entries a\d+\.npy and .* overlap"
+    ):
+        load_spd(path)
+
+
+def test_an_array_of_objects_is_named(tmp_path, stack):
+    X, y = stack
+    np.savez(tmp_path / "o.npz", X=X, y=y, who=np.array([{"a": 1}] * 6, dtype=object))
+    with pytest.raises(
+        FeatureError, match=r"the array 'who': it holds Python objects, which are not loaded; save numbers"
+    ):
+        load_spd(tmp_path / "o.npz")
+
+
+@pytest.mark.data
+def test_the_real_struct_loads(data):
+    X, y = load_spd(data / "toy_30x30.mat", X="trn_X")
+    assert X.shape == (200, 30, 30)
+    assert np.bincount(y).tolist() == [0, 50, 50, 50, 50]

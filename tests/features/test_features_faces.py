@@ -3,7 +3,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
-from clips import centre, frame, write_frames, write_video
+from clips import center, frame, write_frames, write_video
 
 from spdsl.features import (
     FeatureError,
@@ -12,7 +12,7 @@ from spdsl.features import (
     detect_faces,
     face_covariance,
     face_crops,
-    grey_frames,
+    gray_frames,
     link_faces,
     set_covariance,
     track_face,
@@ -30,7 +30,7 @@ def test_face_is_followed_through_gaps_and_absence(clip):
     track = track_face(clip)
     assert (track.frames, track.detected, track.filled, track.missing) == (40, 23, 2, 15)
     for k, (x, y, side) in track.boxes.items():
-        assert np.hypot(x + side / 2 - centre(k)[0], y + side / 2 - centre(k)[1]) < 0.25 * side
+        assert np.hypot(x + side / 2 - center(k)[0], y + side / 2 - center(k)[1]) < 0.25 * side
     assert track.summary() == "40 frames: face detected in 23, filled in 2, missing in 15"
 
 
@@ -51,8 +51,8 @@ def test_crops_hold_the_face(clip):
     crops = np.concatenate(list(face_crops(clip, track))).reshape(25, -1).astype(float)
     seen = [i for i, k in enumerate(track.boxes) if k not in (6, 7)]
     assert np.corrcoef(crops[seen]).min() > 0.7  # the detector's box jitters by a pixel or two
-    grey = cv2.cvtColor(frame(0), cv2.COLOR_BGR2GRAY)
-    elsewhere = crop_face(grey, (0, 120, 60)).ravel()
+    gray = cv2.cvtColor(frame(0), cv2.COLOR_BGR2GRAY)
+    elsewhere = crop_face(gray, (0, 120, 60)).ravel()
     assert np.corrcoef(crops[0], elsewhere)[0, 1] < 0.5
 
 
@@ -91,10 +91,10 @@ def test_damaged_video_is_named(tmp_path, clip):
         ("gone.avi", "no such file"),
     ):
         with pytest.raises(FeatureError, match=f"{name}: .*{message}"):
-            list(grey_frames(tmp_path / name))
-    with pytest.raises(FeatureError, match=r"cut.avi: the video is cut off, \d+ of 40 frames"):
-        list(grey_frames(cut))
-    assert 5 < len(list(grey_frames(cut, truncated="keep"))) < 40
+            list(gray_frames(tmp_path / name))
+    with pytest.raises(FeatureError, match=r"cut.avi: the video is truncated, \d+ of 40 frames"):
+        list(gray_frames(cut))
+    assert 5 < len(list(gray_frames(cut, truncated="keep"))) < 40
 
 
 def test_one_frame_and_constant_clips_are_refused(tmp_path):
@@ -104,7 +104,7 @@ def test_one_frame_and_constant_clips_are_refused(tmp_path):
     folder.mkdir()
     for k in range(12):
         cv2.imwrite(str(folder / f"{k}.png"), frame(0))
-    with pytest.raises(FeatureError, match="still: all samples are equal"):
+    with pytest.raises(FeatureError, match="still: all samples are identical"):
         face_covariance(folder)
 
 
@@ -114,8 +114,8 @@ def test_no_face_in_noise_or_flat_images():
 
 
 def test_detection_in_a_large_frame_is_in_its_own_pixels():
-    grey = cv2.cvtColor(cv2.resize(frame(0), (1600, 1600)), cv2.COLOR_BGR2GRAY)
-    ((x, y, side),) = detect_faces(grey)
+    gray = cv2.cvtColor(cv2.resize(frame(0), (1600, 1600)), cv2.COLOR_BGR2GRAY)
+    ((x, y, side),) = detect_faces(gray)
     assert np.hypot(x + side / 2 - 8 * 80, y + side / 2 - 8 * 95) < 0.2 * side
 
 

@@ -6,13 +6,14 @@ import pytest
 from PIL import Image
 from skimage.data import gravel
 
+from spdsl import RegionCovariance
 from spdsl.datasets import Protocol, load_image_folder
 from spdsl.features import (
     REGION_FEATURES,
     FeatureError,
     dense_sift,
     material_covariance,
-    read_grey,
+    read_gray,
     region_covariance,
     set_covariance,
 )
@@ -23,17 +24,17 @@ def texture() -> np.ndarray:
     return np.ascontiguousarray(gravel()[:160, :160])
 
 
-def test_every_kind_of_image_becomes_the_same_grey(tmp_path, texture):
-    grey = Image.fromarray(texture)
-    colour = np.stack([texture] * 3, axis=2)
-    cv2.imwrite(str(tmp_path / "grey.png"), texture)
+def test_every_kind_of_image_becomes_the_same_gray(tmp_path, texture):
+    gray = Image.fromarray(texture)
+    color = np.stack([texture] * 3, axis=2)
+    cv2.imwrite(str(tmp_path / "gray.png"), texture)
     cv2.imwrite(str(tmp_path / "sixteen.png"), texture.astype(np.uint16) * 257)
     cv2.imwrite(str(tmp_path / "sixteen.tif"), texture.astype(np.uint16) * 257)
-    grey.convert("P").save(tmp_path / "palette.png")
-    Image.fromarray(np.dstack([colour, np.full(texture.shape, 255, np.uint8)])).save(tmp_path / "rgba.png")
-    Image.fromarray(colour).convert("CMYK").save(tmp_path / "cmyk.jpg", quality=100)
+    gray.convert("P").save(tmp_path / "palette.png")
+    Image.fromarray(np.dstack([color, np.full(texture.shape, 255, np.uint8)])).save(tmp_path / "rgba.png")
+    Image.fromarray(color).convert("CMYK").save(tmp_path / "cmyk.jpg", quality=100)
     for file in tmp_path.iterdir():
-        image = read_grey(file)
+        image = read_gray(file)
         assert image.dtype == np.uint8
         assert image.shape == texture.shape
         tolerance = 4 if file.name == "cmyk.jpg" else 1
@@ -43,10 +44,10 @@ def test_every_kind_of_image_becomes_the_same_grey(tmp_path, texture):
 def test_floating_point_images_are_stretched(tmp_path, texture):
     cv2.imwrite(str(tmp_path / "float.tiff"), texture.astype(np.float32) / 7 - 3)
     low, high = int(texture.min()), int(texture.max())
-    np.testing.assert_allclose(read_grey(tmp_path / "float.tiff"), (texture - low) * (255.0 / (high - low)), atol=0.51)
+    np.testing.assert_allclose(read_gray(tmp_path / "float.tiff"), (texture - low) * (255.0 / (high - low)), atol=0.51)
     cv2.imwrite(str(tmp_path / "nan.tiff"), np.full((9, 9), np.nan, np.float32))
     with pytest.raises(FeatureError, match=r"nan\.tiff: .*NaN"):
-        read_grey(tmp_path / "nan.tiff")
+        read_gray(tmp_path / "nan.tiff")
 
 
 def test_unreadable_images_are_named(tmp_path, texture):
@@ -61,19 +62,19 @@ def test_unreadable_images_are_named(tmp_path, texture):
         ("cut.png", "cannot be decoded"),
     ):
         with pytest.raises(FeatureError, match=f"{name}: .*{message}"):
-            read_grey(tmp_path / name)
+            read_gray(tmp_path / name)
 
 
 def test_descriptor_sees_a_window_of_sixteen_pixels():
     # an edge further than the window (8 pixels, plus half a bin of interpolation and OpenCV's blur) leaves no trace
-    def at_centre(column: int) -> np.ndarray:
+    def at_center(column: int) -> np.ndarray:
         image = np.full((65, 65), 100, np.uint8)
         image[:, column:] = 160
         return dense_sift(image, step=4, patch=16).reshape(13, 13, 128)[6, 6]
 
-    assert np.abs(at_centre(33)).max() > 0
-    assert np.abs(at_centre(38)).max() > 0
-    assert np.abs(at_centre(52)).max() == 0
+    assert np.abs(at_center(33)).max() > 0
+    assert np.abs(at_center(38)).max() > 0
+    assert np.abs(at_center(52)).max() == 0
 
 
 def test_grid_covers_the_image_every_four_pixels(texture):
@@ -86,7 +87,7 @@ def test_grid_covers_the_image_every_four_pixels(texture):
 
 
 def test_descriptors_follow_the_definition(texture):
-    """An independent dense SIFT (vectorised, from Lowe's definition) on the image OpenCV blurs first."""
+    """An independent dense SIFT (vectorized, from Lowe's definition) on the image OpenCV blurs first."""
     blurred = cv2.GaussianBlur(texture.astype(np.float32), (0, 0), np.sqrt(1.6**2 - 0.5**2))
     gx, gy = np.zeros_like(blurred), np.zeros_like(blurred)
     gx[:, 1:-1] = blurred[:, 2:] - blurred[:, :-2]
@@ -124,7 +125,7 @@ def test_material_covariance_is_the_papers_recipe(tmp_path, texture):
 
 def test_flat_image_is_refused_with_its_name(tmp_path):
     cv2.imwrite(str(tmp_path / "flat.png"), np.full((50, 50), 77, np.uint8))
-    with pytest.raises(FeatureError, match=r"flat\.png: all samples are equal"):
+    with pytest.raises(FeatureError, match=r"flat\.png: all samples are identical"):
         material_covariance(tmp_path / "flat.png")
     with pytest.raises(FeatureError, match="smaller than one patch"):
         dense_sift(np.zeros((10, 40), np.uint8))
@@ -159,3 +160,32 @@ def test_materials_are_told_apart(data, tmp_path):
     d2 = (logs**2).sum(1)[:, None] + (logs**2).sum(1) - 2 * logs @ logs.T
     scores = [(y[tr][d2[np.ix_(te, tr)].argmin(1)] == y[te]).mean() for tr, te in Protocol(train=6, test=6).splits(y)]
     assert np.mean(scores) > 0.7
+
+
+def test_descriptors_and_regions_do_not_depend_on_the_type_of_the_numbers(texture):
+    """Whole numbers used to be taken as they are by region_covariance, so that 16 bits gave matrices 10,000 times as large."""
+    kinds = [texture.astype(kind) for kind in (np.int64, np.int16, np.float32, float)] + [texture.tolist()]
+    expected, S = dense_sift(texture), region_covariance(texture)
+    for image in [*kinds, np.dstack([texture] * 3), texture[:, :, None]]:
+        np.testing.assert_array_equal(region_covariance(image), S)
+        np.testing.assert_array_equal(dense_sift(image), expected)
+    np.testing.assert_array_equal(region_covariance(texture.astype(np.uint16) * 257), S)
+    np.testing.assert_array_equal(
+        RegionCovariance(32).fit_transform([texture]), RegionCovariance(32).fit_transform(kinds[:1])
+    )
+    np.testing.assert_allclose(region_covariance(texture / 255.0), S, atol=1e-12)  # fractions stay what they are
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"step": 0}, "step=0 is out of range: it must be at least 1"),
+        ({"step": 1.5}, "step must be an integer, got 1.5"),
+        ({"patch": 3}, "patch=3 is out of range: it must be at least 4"),
+        ({"patch": "16"}, "patch must be an integer, got '16'"),
+    ],
+    ids=str,
+)
+def test_options_of_the_grid_are_checked(texture, options, message):
+    with pytest.raises(ValueError, match=message):
+        material_covariance(texture, **options)

@@ -71,7 +71,7 @@ def test_a_header_holds_no_number(tmp_path, header):
         ("Fz,2,3\nCz,5,6\n", "row 1, column 1: 'Fz' is not a number"),
         ("1,2\n3,4_0\n", "row 2, column 2: '4_0' is not a number"),
         ("1_0,2_0\n3,4\n", "row 1, column 1: '1_0' is not a number"),
-        ("a,b\n", "a header and no numbers"),
+        ("a,b\n", "a header but no numbers"),
     ],
 )
 def test_text_among_numbers_is_named_and_no_row_dropped(tmp_path, text, message):

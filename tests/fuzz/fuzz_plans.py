@@ -48,6 +48,7 @@ LAYOUTS = (
     "float16",
     "longdouble",
     "matrices",
+    "blocks",
 )
 SCALES = (0, 0, 0, 0, -3, 3, -12, 12, -100, 100, -150, 150)  # powers of ten; most of them modest
 
@@ -130,6 +131,8 @@ def lay_out(X: np.ndarray, layout: str) -> Any:
         return X.astype(">f8")
     if layout == "matrices":
         return list(X)
+    if layout == "blocks":  # samples of two matrices
+        return np.stack([X, X[::-1]], axis=1)
     if layout in ("float32", "float16", "longdouble"):
         with np.errstate(all="ignore"):
             return X.astype(layout)

@@ -9,17 +9,17 @@ import pytest
 import scipy.io
 
 import spdsl
-from samples import labelled
-from spdsl import features
+from samples import aligned, labeled
+from spdsl import KernelSVC, features
+from spdsl.data import as_data
 from spdsl.datasets import load_spd, spd
 from spdsl.datasets.extraction import restore_parts
-from spdsl.experiments.cells import Cell
-from spdsl.experiments.results import Results, cell_from_dict, cell_to_dict
-from spdsl.graphs import survey_pairs
-from spdsl.heads import KernelSVC, LogVectorClassifier
-from spdsl.metrics import get_metric
+from spdsl.estimators.vector_classifier import LogVectorClassifier
+from spdsl.evaluation.results import Cell, Results, cell_from_dict, cell_to_dict
+from spdsl.geometry import get_metric
+from spdsl.learning.graph import survey_pairs
 
-X, Y = labelled(12)
+X, Y = labeled(12)
 SAME = np.repeat(X[:1], 6, axis=0)
 ALMOST = SAME * (1 + 1e-15 * np.arange(6))[:, None, None]
 TURN = np.arange(6) % 2
@@ -35,43 +35,49 @@ def stretched():
 
 REFUSED = {
     "no classifier": (lambda: LogVectorClassifier(None).fit(X, Y), "classifier must be"),
-    "head of distances": (lambda: LogVectorClassifier("svm").fit(X, Y), "works on distances"),
+    "head of distances": (lambda: LogVectorClassifier("svm").fit(X, Y), "needs distances"),
     "one class": (lambda: LogVectorClassifier().fit(X, np.zeros(12)), "at least 2 classes"),
     "singletons": (lambda: LogVectorClassifier().fit(X, np.arange(12)), "one sample"),
-    "equal vectors": (lambda: LogVectorClassifier().fit(SAME, TURN), "equal"),
+    "equal vectors": (lambda: LogVectorClassifier().fit(SAME, TURN), "identical"),
     "exponentials": (lambda: stretched().transform(1e100 * X), "mean trace"),
     "C of zero": (lambda: KernelSVC(C=0).fit(X, Y), "C must be"),
-    "equal matrices": (lambda: KernelSVC().fit(SAME, TURN), "equal"),
+    "equal matrices": (lambda: KernelSVC().fit(SAME, TURN), "identical"),
     "unknown tangent metric": (lambda: spdsl.TangentSpaceClassifier(metric="nope").fit(X, Y), "nope"),
     "no tangent metric": (lambda: spdsl.TangentSpaceClassifier(metric=None).fit(X, Y), "metric must be"),
     "unknown classifier": (lambda: spdsl.TangentSpaceClassifier("nope").fit(X, Y), "'lda' or 'logistic'"),
     "tangent singletons": (lambda: spdsl.TangentSpaceClassifier().fit(X, np.arange(12)), "failed: "),
     "unknown mean": (lambda: spdsl.MDM(metric="nope").fit(X, Y), "nope"),
     "number as mean": (lambda: spdsl.MDM(metric=3).fit(X, Y), "metric must be"),
-    "pairs of one": (lambda: survey_pairs(X[:1], np.zeros(1, int), get_metric("lem"), 1, 1), "at least 2 matrices"),
+    "pairs of one": (
+        lambda: survey_pairs(as_data(X[:1]), np.zeros(1, int), get_metric("lem"), 1, 1),
+        "at least 2 matrices",
+    ),
     "halves of singletons": (lambda: spdsl.compare(X, np.arange(12), ["NN-LEM"], verbose=False), "single sample"),
     "no splits": (lambda: spdsl.compare(X, Y, ["NN-LEM"], splits=[], verbose=False), "splits is empty"),
     "no folds": (lambda: spdsl.compare(X, Y, ["NN-LEM"], n_folds="x", verbose=False), "n_folds must be"),
     "empty range": (lambda: spdsl.tune(spdsl.RSR(), {"penalty": []}, X, Y), "is empty"),
     "unhashable labels": (lambda: spdsl.tune(spdsl.RSR(), {"penalty": [1, 2]}, X, [{1}] * 12), "label"),
     "too few components": (lambda: spdsl.CDL(extra_components=-100).fit(X, Y), "extra_components=-100"),
-    "equal to rounding": (lambda: spdsl.CDL().fit(ALMOST, TURN), "equal"),
-    "huge ridge": (lambda: spdsl.regularize(1e300 * X, 1e300), "too large"),
+    "equal to rounding": (lambda: spdsl.CDL().fit(ALMOST, TURN), "identical"),
+    "huge ridge": (lambda: spdsl.regularize(1e300 * X, 1e300), "smaller ridge"),
     "complex tracks": (lambda: features.joint_covariance(np.ones((4, 2, 3)) * 1j), "real numbers"),
     "NaN as ridge": (lambda: features.signal_covariance(SIGNAL, ridge=float("nan")), "ridge must be"),
     "negative ridge": (lambda: features.signal_covariance(SIGNAL, ridge=-1), "ridge must be"),
     "huge signal": (lambda: features.signal_covariance(SIGNAL * 1e200), "rescale"),
     "half a sample": (lambda: features.cut_windows(SIGNAL[0], 2.5), "length must be"),
-    "ragged rows": (lambda: features.set_covariance([[1, 2], [3]]), "no array"),
+    "ragged rows": (lambda: features.set_covariance([[1, 2], [3]]), "not an array"),
     "records": (lambda: spdsl.check_spd(np.rec.array(np.zeros((2, 3, 3), [("a", float)]))), "must hold numbers"),
-    "denormals": (lambda: spdsl.SPDSL(2).fit(1e-310 * X, Y), "mean trace"),
+    "denormals": (lambda: aligned(2).fit(1e-310 * X, Y), "mean trace"),
     "beyond squares": (lambda: spdsl.pairwise_sqdist(1e-200 * X, metric="euclid"), "mean trace"),
-    "beyond float32": (lambda: spdsl.SPDSL(2, precision="mixed").fit(1e60 * X, Y), r"range 1e-28 to 1e\+28"),
+    "beyond float32": (lambda: aligned(2, precision="mixed").fit(1e60 * X, Y), r"range 1e-28 to 1e\+28"),
     "unknown precision": (lambda: spdsl.check_spd(X, precision="half"), "precision must be"),
-    "embedding of huge": (lambda: spdsl.SPDML(2, metric="euclid").fit(1e100 * X, Y), "changes with the scale"),
-    "embedding of tiny": (lambda: spdsl.SPDML(2, metric="wasserstein").fit(1e-100 * X, Y), "changes with the scale"),
-    "width beyond numbers": (lambda: spdsl.SPDSL(2, beta=1e308).fit(X, Y), "at most 1e\\+300"),
-    "scale of no width": (lambda: spdsl.SPDSL(2, metric="euclid", beta_scale=1e300).fit(1e-100 * X, Y), "no width"),
+    "embedding of huge": (lambda: spdsl.SPDML(2, metric="euclid").fit(1e100 * X, Y), "depends on the scale"),
+    "embedding of tiny": (lambda: spdsl.SPDML(2, metric="wasserstein").fit(1e-100 * X, Y), "depends on the scale"),
+    "width beyond numbers": (lambda: aligned(2, beta=1e308).fit(X, Y), "<= 1e\\+300"),
+    "scale of no width": (
+        lambda: aligned(2, metric="euclid", beta_scale=1e300).fit(1e-100 * X, Y),
+        "beta is out of range",
+    ),
     "eta of nothing": (lambda: spdsl.LEML(eta=1e-320).fit(X, Y), "eta must be"),
     "zeta beyond": (lambda: spdsl.LEML(zeta=1e308).fit(X, Y), "zeta must be"),
     "negative seed": (lambda: spdsl.LEML(random_state=-1).fit(X, Y), "random_state must be"),
@@ -103,7 +109,7 @@ def test_shrinkage_of_tiny_numbers_is_that_of_the_numbers_scaled():
 
 
 def npz_with_header(header):
-    """An archive whose array promises what `header` says."""
+    """An archive whose array announces what `header` says."""
     import zipfile
 
     text = repr(header).encode().ljust(117) + b"\n"
@@ -117,7 +123,7 @@ def npz_with_header(header):
 def test_a_header_takes_no_memory_that_the_file_does_not_fill(tmp_path):
     path = tmp_path / "bomb.npz"
     path.write_bytes(npz_with_header({"descr": "<f8", "fortran_order": False, "shape": (10**6, 400, 400)}))
-    with pytest.raises(ValueError, match="promises"):
+    with pytest.raises(ValueError, match="announces"):
         load_spd(path)
     path.write_bytes(npz_with_header({"descr": "|O", "fortran_order": False, "shape": (8,)}))
     with pytest.raises(ValueError, match="Python objects"):
@@ -182,7 +188,7 @@ def test_tuning_takes_matrices_in_a_list():
 @pytest.mark.parametrize(
     "model",
     [
-        spdsl.SPDSL(2, max_iter=2),
+        aligned(2, max_iter=2),
         spdsl.SPDNearestNeighbor(),
         spdsl.CDL(),
         spdsl.RSR(),
@@ -202,7 +208,7 @@ def test_a_fit_that_fails_leaves_the_older_one_as_it_was(model):
         cases.append((np.repeat(np.eye(3)[None], 12, axis=0), others))  # the others can work with equal matrices
     for bad, y in cases:
         before = dict(vars(model))
-        with pytest.raises(ValueError, match=r"X\[0\]|equal|threshold|labels"):
+        with pytest.raises(ValueError, match=r"X\[0\]|identical|threshold|labels"):
             model.fit(bad, y)
         assert {name: id(value) for name, value in vars(model).items()} == {k: id(v) for k, v in before.items()}
         np.testing.assert_array_equal(model.predict(X), labels)
@@ -213,7 +219,7 @@ def test_a_forged_directory_of_an_archive_takes_no_memory(tmp_path):
     at = raw.rfind(b"PK\x01\x02") + 24
     raw[at : at + 4] = (3 * 10**9).to_bytes(4, "little")
     (tmp_path / "forged.npz").write_bytes(raw)
-    with pytest.raises(ValueError, match=r"promises 3000000000 bytes"):
+    with pytest.raises(ValueError, match=r"announces 3000000000 bytes"):
         load_spd(tmp_path / "forged.npz")
 
 
@@ -248,9 +254,37 @@ def test_an_edited_cell_is_no_cell(change):
         cell_from_dict(row | change)
 
 
-@pytest.mark.parametrize("centering", ["graph", "pairs"])
+@pytest.mark.parametrize("objective", ["alignment", "pairs", "stochastic-neighbors"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_width_beyond_all_distances_makes_similarities_zero(centering):
-    model = spdsl.SPDSL(2, metric="cholesky", beta=1e300, centering=centering).fit(1e12 * X, Y)
+def test_a_width_beyond_all_distances_makes_similarities_zero(objective):
+    model = aligned(2, metric="cholesky", beta=1e300, objective=objective).fit(1e12 * X, Y)
     assert np.all(np.isfinite(model.components_))
     assert np.all(np.isfinite(model.similarity(1e12 * X)))
+
+
+def test_a_matrix_far_from_all_others_has_probabilities():
+    train = np.array([[[273.75234309]], [[229.74974395]]])
+    P = LogVectorClassifier("logistic").fit(train, [0, 1]).predict_proba(np.array([[[1e-150]]]))
+    np.testing.assert_allclose(P, [[1 / 6, 5 / 6]])
+
+
+@pytest.mark.parametrize("take", [spdsl.check_spd, lambda X: spdsl.regularize(X, 0.1)])
+def test_an_infinity_of_low_precision_is_named(take):
+    with pytest.raises(ValueError, match=r"X\[0\] contains NaN or infinity"):
+        take(np.full((1, 1, 1), np.inf, np.float32))
+
+
+@pytest.mark.parametrize("metric", ["aim", "stein", "lem"])
+def test_a_width_beyond_all_steps_is_named(metric):
+    """The nearest of every sample is of another class."""
+    size = np.exp([0.0, 0.1, 4.0, 4.1])
+    train = np.stack([np.diag([a, 1.0, 1.0]) for a in size])
+    with pytest.raises(ValueError, match=r"its derivative is as large as .* use a smaller beta"):
+        spdsl.SPDSL(2, metric=metric, beta=1e100).fit(train, [0, 1, 1, 0])
+
+
+def test_a_trial_beyond_all_numbers_is_one_step_too_long():
+    rng = np.random.default_rng(1)
+    factors = [1e-75 * rng.standard_normal((3, 3)) for _ in range(5)]
+    model = aligned().fit(spdsl.FactoredSPD(factors, 1e-151), [0, 1, 2, 0, 1])
+    assert np.isfinite(model.cost_)

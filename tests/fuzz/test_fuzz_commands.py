@@ -13,7 +13,8 @@ from test_fuzz_media import damaged
 from typer.testing import CliRunner
 
 import spdsl
-from spdsl.commands.app import app
+from samples import aligned
+from spdsl.cli.app import app
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.filterwarnings("ignore")]
 CHEAP = ("NN-AIM", "NN-LEM", "CDL", "RSR", "LEK-gauss", "SPDML-Stein", "SPDSL-LEM", "SPDSL-LEM+LDA", "TS+LDA", "nope")
@@ -41,7 +42,7 @@ def run(arguments):
     assert done.exception is None or isinstance(done.exception, SystemExit), (arguments, done.exception)
     if done.exit_code == 1:
         assert "error: " in done.output, (arguments, done.output)
-        assert "(--debug shows where)" not in done.output, (arguments, done.output)
+        assert "(use --debug for the traceback)" not in done.output, (arguments, done.output)
         assert "Traceback" not in done.output
     return done
 
@@ -53,7 +54,7 @@ def good(tmp_path_factory):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((12, 5, 9))
     np.savez(folder / "stack.npz", X=A @ A.mT, y=np.arange(12) % 3)
-    model = spdsl.SPDSL(2, max_iter=3).fit(A @ A.mT, np.arange(12) % 3)
+    model = aligned(2, max_iter=3).fit(A @ A.mT, np.arange(12) % 3)
     model.save(folder / "model.safetensors")
     return folder
 
@@ -124,8 +125,7 @@ def test_a_damaged_model_is_the_model_or_refused(counted, good, tmp_path):
 
 
 def test_damaged_results_are_the_results_or_refused(counted):
-    from spdsl.experiments.cells import Cell
-    from spdsl.experiments.results import Results
+    from spdsl.evaluation.results import Cell, Results
 
     results = Results(
         "a", "A", "b", 10, 4, 2, 2, 2, [Cell("NN-LEM", k, 0.5, {"x": 1}, 0.1, 0.1, 0.1) for k in range(2)]

@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spdsl
-from spdsl.graphs import survey_pairs
-from spdsl.heads import KernelSVC, LogVectorClassifier
-from spdsl.metrics import get_metric
+from spdsl import KernelSVC
+from spdsl.data import as_data
+from spdsl.estimators.vector_classifier import LogVectorClassifier
+from spdsl.geometry import get_metric
+from spdsl.learning.graph import survey_pairs
+from spdsl.learning.solver import BETA_RULES
 
 pytestmark = pytest.mark.fuzz
 METRICS = (*spdsl.METRICS, "riemann", "logdet", "logeuclid")
@@ -23,10 +26,11 @@ LEARNER_GOOD = {
     "metric": METRICS,
     "manifold": ("psd", "grassmann"),
     "init": ("identity", "pca", "random"),
+    "rule": tuple(BETA_RULES),
+    "patience": (1, 3),
     "max_iter": (0, 1, 4),
     "tol": (0, 1e-4, 1.0),
-    "classifier": ("nn", "svm", "lda", "logistic"),
-    "n_neighbors": (1, 2),
+    "classifier": ("nn", "svm", "lda", "logistic", spdsl.SPDNearestNeighbor("lem", n_neighbors=2), KernelSVC("lem")),
     "precision": ("double", "mixed"),
     "search": ("exact", "approximate"),
     "warm_start": (True, False),
@@ -40,9 +44,12 @@ LEARNER_BAD = {
     "max_iter": (-1, 2.5, "3", None),
     "tol": (-1, float("nan"), "x", None),
     "classifier": ("forest", None, 3, dict),
-    "n_neighbors": NUMBERS,
     "random_state": ("x", -1, 2**40, 2.5),
-    "solver_options": ({"rule": "nope"}, {"what": 1}, 3),
+    "rule": ("nope", None, 3),
+    "patience": NUMBERS,
+    "gradient_tol": NUMBERS,
+    "what": (1,),
+    "solver": (3, "x", [("rule", "nope")]),
     "callback": (3,),
     "device": ("nowhere",),
     "precision": ("half", None, 64),
@@ -54,9 +61,10 @@ LEARNER_BAD = {
 SPDSL_GOOD = LEARNER_GOOD | {
     "beta": ("reduced", "original", 1.0, 1e-300, 1e300),
     "beta_scale": (0.1, 1.0, 1e6),
-    "centering": ("graph", "pairs"),
+    "objective": tuple(spdsl.OBJECTIVES),
 }
-SPDSL_BAD = LEARNER_BAD | {"beta": (0, -1, float("nan"), "x", None), "beta_scale": NUMBERS[:3], "centering": ("x", 2)}
+SPDSL_BAD = LEARNER_BAD | {"beta": (0, -1, float("nan"), "x", None), "beta_scale": NUMBERS[:3], "objective": ("x", 2)}
+IN_SOLVER = {"init", "rule", "patience", "gradient_tol", "search", "warm_start", "what"}
 
 ODD_OPTIONS = {
     "n_components": NUMBERS,
@@ -64,6 +72,16 @@ ODD_OPTIONS = {
     "random_state": (-1, "x", 2**40),
     "methods": (3, None, "", {}),
 }
+
+
+def arranged(kind, params):
+    """The parameters of an estimator, with those that belong there in the dict of its solver."""
+    inside = {spdsl.SPDSL: IN_SOLVER | {"manifold"}, spdsl.SPDML: IN_SOLVER}.get(kind, set())
+    options = {name: value for name, value in params.items() if name in inside}
+    rest = {name: value for name, value in params.items() if name not in inside}
+    return ({"solver": options} if options else {}) | rest
+
+
 # estimator, allowed parameters, parameters at and past their limits
 ESTIMATORS = {
     "SPDSL": (spdsl.SPDSL, SPDSL_GOOD, SPDSL_BAD),
@@ -132,7 +150,7 @@ def test_estimator_ends_in_a_valid_result_or_a_clear_error(name, counted):
         X, _, _ = data.draw(stacks())
         y = data.draw(labels(len(X) if hasattr(X, "__len__") else 3))
         new = data.draw(stacks(flawed=0.1, max_count=4))[0] if data.draw(st.integers(0, 3)) == 0 else X
-        params = data.draw(parameters(good, bad))
+        params = arranged(kind, data.draw(parameters(good, bad)))
         judge(lambda X, y, new: use(lambda: kind(**params), X, y, new), X, y, new)
 
     run()
@@ -187,7 +205,9 @@ def test_graphs_end_in_pairs_or_a_clear_error(counted):
         if "auto" in (within, between):
             return
         y = np.arange(len(checked)) % 2
-        survey = judge(lambda X: survey_pairs(X, y, get_metric(metric), within, between, measure=True), checked)
+        survey = judge(
+            lambda X: survey_pairs(as_data(X), y, get_metric(metric), within, between, measure=True), checked
+        )
         if survey is not None:
             graph = survey.graph
             assert np.all(graph.i != graph.j)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import spdsl.features as features
 from spdsl.datasets import load_spd
-from spdsl.experiments.store import Store
+from spdsl.evaluation.store import Store
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "features"))
 import acclaim
@@ -160,10 +160,10 @@ READERS = {
     "stack.h5": load_spd,
     "table.csv": features.read_table,
     "table.npy": features.read_tracks,
-    "image.png": features.read_grey,
-    "image.jpg": features.read_grey,
-    "image.bmp": features.read_grey,
-    "image.tiff": features.read_grey,
+    "image.png": features.read_gray,
+    "image.jpg": features.read_gray,
+    "image.bmp": features.read_gray,
+    "image.tiff": features.read_gray,
     "walk.amc": lambda path: features.read_amc(path, path.with_name("skeleton.asf")),
 }
 

@@ -8,10 +8,11 @@ from fuzz_profile import PROFILE
 from fuzz_verdict import judge
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_fuzz_learning import ESTIMATORS, LEARNER_GOOD, METRICS
+from test_fuzz_learning import ESTIMATORS, LEARNER_GOOD, METRICS, arranged
 from test_fuzz_media import damaged
 
 import spdsl
+from samples import aligned
 
 pytestmark = pytest.mark.fuzz
 HALF = settings(PROFILE, max_examples=max(6, PROFILE.max_examples // 2))
@@ -30,7 +31,7 @@ def test_a_model_fitted_again_is_the_new_one_or_the_old_one(counted):
         kind, good, bad = ESTIMATORS[data.draw(st.sampled_from(list(ESTIMATORS)))]
         model = kind(**({"max_iter": 2} if "max_iter" in kind().get_params() else {})).fit(X, y)
         before, said = model.__dict__.copy(), model.predict(X)
-        params = data.draw(parameters(good, bad))
+        params = arranged(kind, data.draw(parameters(good, bad)))
         other, y_other = data.draw(stacks(flawed=0.4))[0], data.draw(labels(12))
 
         def again(other, y_other):
@@ -69,9 +70,9 @@ def test_factors_end_in_valid_numbers_or_a_clear_error(counted):
         X = made[0]
         d2 = judge(lambda: spdsl.pairwise_sqdist(X, metric=metric))
         assert d2 is None or np.all(d2 >= 0)
-        params = data.draw(parameters(LEARNER_GOOD, {}))
+        params = arranged(spdsl.SPDSL, data.draw(parameters(LEARNER_GOOD, {})))
         y = classes_of(len(X), data.draw(st.sampled_from(GOOD_LABELS)))
-        judge(lambda: spdsl.SPDSL(**params).fit(X, y).transform(X))
+        judge(lambda: aligned(**params).fit(X, y).transform(X))
 
     run()
 
@@ -88,7 +89,7 @@ def test_stacks_on_disk_are_those_in_memory_or_a_clear_error(counted, tmp_path):
         except ValueError:
             return  # what NumPy cannot save cannot be read
         y = data.draw(labels(len(array) if array.ndim else 1))
-        params = data.draw(parameters(LEARNER_GOOD, {})) | {"max_iter": 2}
+        params = arranged(spdsl.SPDSL, data.draw(parameters(LEARNER_GOOD, {}))) | {"max_iter": 2}
         place = data.draw(st.sampled_from(["path", "paths", "map", "reversed", "hdf5", "cut"]))
         if place == "cut":
             whole = (tmp_path / "a.npy").read_bytes()
@@ -108,9 +109,9 @@ def test_stacks_on_disk_are_those_in_memory_or_a_clear_error(counted, tmp_path):
                 return
             X_there = there()
             y_there = np.concatenate([y, y]) if place == "paths" and isinstance(y, np.ndarray) and y.ndim == 1 else y
-            found = judge(lambda y: spdsl.SPDSL(**params).fit(X_there, y).transform(X_there), y_there)
+            found = judge(lambda y: aligned(**params).fit(X_there, y).transform(X_there), y_there)
         if place in ("path", "map") and found is not None:
-            held = judge(lambda X, y: spdsl.SPDSL(**params).fit(X, y).transform(X), array, y)
+            held = judge(lambda X, y: aligned(**params).fit(X, y).transform(X), array, y)
             assert held is not None, "a stack was taken from disk that is refused in memory"
 
     run()
@@ -120,7 +121,7 @@ def test_a_damaged_checkpoint_is_the_checkpoint_or_refused(counted, tmp_path):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((12, 6, 9))
     X, y, path = A @ A.mT, np.arange(12) % 3, tmp_path / "state"
-    model = spdsl.SPDSL(2, tol=0.0, max_iter=14, checkpoint=path)
+    model = aligned(2, tol=0.0, max_iter=14, checkpoint=path)
 
     def stop(row, W):
         return row["iteration"] == 12

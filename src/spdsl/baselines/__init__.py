@@ -1,4 +1,4 @@
-"""The paper's comparison methods, and what users would pick instead; one file a method."""
+"""The paper's comparison methods and common alternatives, one file each."""
 
 from spdsl.baselines.alternatives import MDM, TangentSpaceClassifier
 from spdsl.baselines.cdl import CDL

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from spdsl.arrays import one_blas_thread
+from spdsl import backend
+from spdsl.backend import Array, one_blas_thread
 
-FIRST_CHECK = 12  # iterations before the first look at the gaps; the next ones come after 1.5 times as many
-RELAXATION = 1.7  # over-relaxation, the customary 1.5 to 1.8 of the alternating direction method
-EXCHANGES = 4  # active-set steps of one polish: nearly all columns that settle at all do so within four
-POLISH_COST = 1  # one exchange may take as many operations as this many iterations: dense sets are left to iterate
+FIRST_CHECK = 12  # iterations before the first check of the gaps; later checks come after 1.5 times as many
+RELAXATION = 1.7  # over-relaxation; 1.5 to 1.8 is customary for the alternating direction method
+EXCHANGES = 4  # active-set steps of one polish: nearly all columns that converge do so within four
+POLISH_COST = 1  # an exchange may cost as much as this many iterations; dense sets keep iterating
 TINY = np.finfo(float).tiny
 
 
@@ -27,7 +29,7 @@ class LassoResult:
 
 @dataclass
 class _Columns:
-    """The right-hand sides still open: correlations (N, T), squared norms, penalties, and the two ADMM iterates."""
+    """The remaining right-hand sides: correlations (N, T), squared norms, penalties, and the two ADMM iterates."""
 
     C: np.ndarray
     sqnorm: np.ndarray
@@ -36,7 +38,7 @@ class _Columns:
     U: np.ndarray
 
     def keep(self, mask: np.ndarray) -> _Columns:
-        """Drop the columns that are done."""
+        """Drop the columns that have converged."""
         return _Columns(self.C[:, mask], self.sqnorm[mask], self.penalty[mask], self.Z[:, mask], self.U[:, mask])
 
 
@@ -49,12 +51,13 @@ def lasso_gram(
     tol: float = 1e-6,
     max_iter: int = 1000,
     start: np.ndarray | None = None,
+    device: Any = None,
 ) -> LassoResult:
-    """Minimise `s_t - 2 a'c_t + a'Ka + penalty_t |a|_1` over a, for all columns c_t of C at once.
+    """Minimize `s_t - 2 a'c_t + a'Ka + penalty_t |a|_1` over a, for all columns c_t of C at once.
 
-    With `K = A'A`, `C = A'B` and `s_t = |b_t|^2` these are ordinary lasso problems `|b_t - A a|^2 + penalty |a|_1`. All
-    columns go through the alternating direction method together (one factorisation of K, then one N x N by N x T
-    product an iteration); now and then the active sets are tried as they stand, which ends its long tail.
+    With `K = A'A`, `C = A'B` and `s_t = |b_t|^2` these are ordinary lasso problems `|b_t - A a|^2 + penalty |a|_1`. The
+    alternating direction method runs on all columns together (one factorization of K, then one N x N by N x T product
+    per iteration). Occasionally the problem is solved on the current active sets, which avoids its long tail.
 
     Parameters
     ----------
@@ -65,15 +68,17 @@ def lasso_gram(
         At least `c' K^+ c`, so that the objective cannot be negative.
     penalty : float or (T,)
     tol : float
-        Duality gap, relative to `sqnorm`, at which a column is done.
+        Duality gap, relative to `sqnorm`, at which a column has converged.
     max_iter : int
     start : (N, T), optional
-        Codes to begin with, e.g. those of a larger penalty.
+        Initial codes, e.g. those of a larger penalty.
+    device : optional
+        Device for the iterations on all columns; active sets, each small and another one, are solved on the host.
 
     Returns
     -------
     LassoResult
-        A column with `gap > tol * sqnorm` ran into `max_iter`.
+        A column with `gap > tol * sqnorm` reached `max_iter`.
     """
     N, T = C.shape
     penalty = np.broadcast_to(np.asarray(penalty, dtype=float), (T,))
@@ -83,7 +88,7 @@ def lasso_gram(
     if not len(index):
         return LassoResult(codes, gaps, 0)
     rho = _step(K, C, penalty)
-    inverse = _inverse(K, rho)
+    inverse = backend.to_device(_inverse(K, rho), device)
     dual = np.zeros_like(C) if start is None else 2 * (C - K @ codes) / rho
     work = _Columns(C, np.asarray(sqnorm, dtype=float), penalty, codes, dual).keep(index)
     done, until = 0, FIRST_CHECK
@@ -100,7 +105,7 @@ def lasso_gram(
 def duality_gap(
     K: np.ndarray, C: np.ndarray, sqnorm: np.ndarray, penalty: float | np.ndarray, A: np.ndarray
 ) -> np.ndarray:
-    """Objective of the codes A (N, T) less the dual one at their scaled residual: a bound on what is left to gain."""
+    """Objective of the codes A (N, T) minus the dual one at their scaled residual: a bound on the possible decrease."""
     KA = K @ A
     fit = np.einsum("nt,nt->t", A, C)
     residual = np.maximum(sqnorm - 2 * fit + np.einsum("nt,nt->t", A, KA), 0.0)
@@ -110,7 +115,7 @@ def duality_gap(
 
 
 def _step(K: np.ndarray, C: np.ndarray, penalty: np.ndarray) -> float:
-    """The ADMM step. Grows with the root of the relative penalty: within 3 times the best on real kernels."""
+    """The ADMM step. It grows with the square root of the relative penalty; within 3 times the best on real kernels."""
     size = float(np.trace(K)) / len(K)
     relative = np.median(penalty) / max(2 * float(np.median(np.abs(C).max(axis=0))), TINY)
     return size * float(np.clip(10 * np.sqrt(relative), 0.1, 10.0))
@@ -122,17 +127,19 @@ def _inverse(K: np.ndarray, rho: float) -> np.ndarray:
     return scipy.linalg.cho_solve(factor, np.eye(len(K)))
 
 
-def _iterate(inverse: np.ndarray, rho: float, work: _Columns, count: int) -> None:
-    """Run ADMM iterations on all open columns."""
+def _iterate(inverse: Array, rho: float, work: _Columns, count: int) -> None:
+    """Run ADMM iterations on all remaining columns, where the inverse is."""
+    C, Z, U, most = (backend.like(part, inverse) for part in (work.C, work.Z, work.U, work.penalty / rho))
     for _ in range(count):
-        A = inverse @ (2 * work.C + rho * (work.Z - work.U))
-        H = RELAXATION * A + (1 - RELAXATION) * work.Z + work.U
-        work.U = np.clip(H, -work.penalty / rho, work.penalty / rho)
-        work.Z = H - work.U
+        A = inverse @ (2 * C + rho * (Z - U))
+        H = RELAXATION * A + (1 - RELAXATION) * Z + U
+        U = H.clip(-most, most)
+        Z = H - U
+    work.Z, work.U = backend.to_numpy(Z), backend.to_numpy(U)
 
 
 def _best(K: np.ndarray, work: _Columns, tol: float) -> tuple[np.ndarray, np.ndarray]:
-    """Codes of the open columns, polished where that lowers the gap, and their gaps."""
+    """Codes of the remaining columns, polished if that lowers the gap, and their gaps."""
     codes = work.Z.copy()
     gap = duality_gap(K, work.C, work.sqnorm, work.penalty, codes)
     todo = np.flatnonzero(gap > tol * work.sqnorm)
@@ -160,12 +167,12 @@ def _affordable(todo: np.ndarray, signs: np.ndarray) -> np.ndarray:
 
 
 def _solve_active(K: np.ndarray, C: np.ndarray, penalty: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """Minimisers with the active sets and signs as given; zero where an active set is singular."""
+    """Minimizers for the given active sets and signs; zero if an active set is singular."""
     A = np.zeros_like(C)
     for t in range(C.shape[1]):
         S = np.flatnonzero(signs[:, t])
         block = K[S[:, None], S]
-        block[np.diag_indices(len(S))] *= 1 + 1e-12  # lets equal atoms through
+        block[np.diag_indices(len(S))] *= 1 + 1e-12  # allows equal atoms
         factor, failed = scipy.linalg.lapack.dpotrf(block, lower=1, overwrite_a=1) if len(S) else (block, 1)
         if not failed:
             A[S, t] = scipy.linalg.lapack.dpotrs(factor, C[S, t] - penalty[t] / 2 * signs[S, t], lower=1)[0]
@@ -173,10 +180,10 @@ def _solve_active(K: np.ndarray, C: np.ndarray, penalty: np.ndarray, signs: np.n
 
 
 def _exchange(K: np.ndarray, C: np.ndarray, penalty: np.ndarray, A: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """Next active sets: without the atoms whose sign turned, with the worst of those that should come in."""
+    """Next active sets: without the atoms whose sign changed, and with the worst violators."""
     gradient = C - K @ A
     excess = np.where(signs == 0, np.abs(gradient) - penalty / 2, 0.0)
-    # all violators at once would flood the set and cycle; a third of its size grows it fast enough
+    # adding all violators at once can cycle; a third of the size of the set is fast enough
     count = min(len(K), max(5, int(np.count_nonzero(signs, axis=0).mean() / 3)))
     worst = np.partition(excess, len(K) - count, axis=0)[len(K) - count]
     incoming = (excess > 0) & (excess >= worst)

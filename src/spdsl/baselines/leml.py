@@ -13,14 +13,15 @@ from sklearn.base import TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from spdsl.arrays import one_blas_thread
+from spdsl import backend
+from spdsl.backend import one_blas_thread
 from spdsl.baselines.pairwise import Factors, SPDClassifier, log_vectors
-from spdsl.metrics import get_metric
+from spdsl.data.parameters import check_choice, check_count, check_number, check_seed
+from spdsl.estimators.base import KeptInterrupt
+from spdsl.geometry import get_metric
 from spdsl.models import savable
-from spdsl.neighbors import KeptInterrupt
-from spdsl.validation import check_count, check_number, check_seed
 
-STIFFEST = 1e12  # eta and zeta beyond it change the thresholds by less than rounding, or by more than numbers hold
+STIFFEST = 1e12  # larger eta and zeta change the thresholds by less than rounding, or overflow
 LARGEST = 700.0  # exponentials of larger numbers overflow
 
 
@@ -28,49 +29,62 @@ LARGEST = 700.0  # exponentials of larger numbers overflow
 class LEML(TransformerMixin, SPDClassifier):
     """Log-Euclidean metric learning: `d_Q(X_i, X_j) = tr(Q (T_i - T_j)^2)`, `T = log X`, Q symmetric positive definite.
 
-    Minimises `LogDet(Q, I) + eta LogDet(xi, xi_0)` subject to `d_Q <= xi` for pairs of one class and `d_Q >= xi` for
-    pairs of two, by cyclic Bregman projections; classifies by the nearest neighbour under d_Q. A visit to a constraint
-    costs one n x n product, for the distance; only if it is violated or holds a multiplier, the eigenvalues of one
-    matrix, a Cholesky factor and three products follow ("exact"), or one product ("closed-form"). A sweep
-    visits every pair once.
+    Minimizes `LogDet(Q, I) + eta LogDet(xi, xi_0)` subject to `d_Q <= xi` for pairs of one class and `d_Q >= xi` for
+    pairs of two, by cyclic Bregman projections; classifies by the nearest neighbor under d_Q. A visit to a constraint
+    costs one n x n product for the distance. Only if it is violated or has a multiplier, it also costs the eigenvalues
+    of one matrix, a Cholesky factor and three products ("exact"), or one product ("closed-form"). A sweep visits
+    every pair once.
 
     Parameters
     ----------
     n_components : int, optional
         Keep the part of Q along its leading m eigenvectors. By default all of Q.
     eta : float
-        Weight of the slack: large values enforce the thresholds.
+        Weight of the slack; large values enforce the thresholds.
     zeta : float
         Thresholds are the mean of the training pairs' squared distances, less (same class) or plus (different) this
         many standard deviations.
     update : {"exact", "closed-form"}
-        "exact" projects by a scalar root; "closed-form" is the published update, which is exact for constraints of rank
-        one only. A step of it that would leave Q indefinite is not taken.
+        "exact" projects by a scalar root; "closed-form" is the published update, which is exact only for constraints of
+        rank one. Its steps that would make Q indefinite are skipped.
     max_pairs : int, optional
-        At most this many pairs of one class, drawn at random. By default all, and as many of different classes.
+        At most this many pairs of one class, drawn at random; by default all. As many pairs of different classes are used.
     max_iter : int
-        Sweeps.
+        Maximum number of sweeps.
     tol : float
-        Converged when the multipliers change by less than this share in a sweep.
+        Converged when the multipliers change by less than this fraction in a sweep.
     random_state : int, RandomState or None
-        For the draw of pairs.
+        Seed of the draw of pairs.
+    device : optional
+        Device to compute the logarithms on, e.g. "cuda" (needs PyTorch). The projections, one after the other, stay on the
+        host.
 
     Attributes
     ----------
     metric_ : (n, n)
-        Q, of rank m where reduced.
+        Q, of rank m if reduced.
     components_ : (n, m)
         Leading eigenvectors of Q, each scaled by the fourth root of its eigenvalue: the tangent map is `T -> W'TW`.
     status_ : {"converged", "max_iter", "infeasible", "interrupted"}
-        "infeasible": two equal matrices have different labels, which no Q can part; such pairs are left out.
+        "infeasible": equal matrices have different labels, which no Q can separate; such pairs are ignored.
     message_ : str
     n_iter_ : int
-        Sweeps taken.
+        Number of sweeps.
     n_pairs_ : int
     classes_, n_features_in_
+
+    Examples
+    --------
+    >>> from spdsl import LEML
+    >>> from spdsl.datasets import load_digit_sets
+    >>> X, y = load_digit_sets()
+    >>> model = LEML(max_iter=5).fit(X[::20], y[::20])
+    >>> model.predict(X[[1, 401]]).tolist()
+    [0, 4]
     """
 
     tuning_params: ClassVar[dict[str, Any]] = {"max_iter": 2, "max_pairs": 50, "random_state": 0}
+    pair_arrays = 6
 
     def __init__(
         self,
@@ -83,6 +97,7 @@ class LEML(TransformerMixin, SPDClassifier):
         max_iter: int = 20,
         tol: float = 1e-2,
         random_state: Any = None,
+        device: Any = None,
     ) -> None:
         self.n_components = n_components
         self.eta = eta
@@ -92,9 +107,10 @@ class LEML(TransformerMixin, SPDClassifier):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.device = device
 
     def _prepare(self, X: np.ndarray) -> Factors:
-        T = log_vectors(X)
+        T = backend.to_numpy(log_vectors(self._on_device(X)))
         return (T.reshape(X.shape),)
 
     def _learn(self, factors: Factors, labels: np.ndarray) -> None:
@@ -116,7 +132,7 @@ class LEML(TransformerMixin, SPDClassifier):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn Q from the SPD matrices X (n_matrices, n, n) and their labels.
 
-        After Ctrl-C during the sweeps the Q reached is kept, `status_` is "interrupted", and KeyboardInterrupt goes on.
+        Ctrl-C during the sweeps keeps the current Q, sets `status_` to "interrupted", and raises KeyboardInterrupt.
         """
         super().fit(X, y)
         if self.status_ != "converged":
@@ -124,8 +140,7 @@ class LEML(TransformerMixin, SPDClassifier):
         return self
 
     def _check_params(self, n: int) -> None:
-        if self.update not in ("exact", "closed-form"):
-            raise ValueError(f"update must be 'exact' or 'closed-form', got {self.update!r}")
+        check_choice("update", self.update, ("exact", "closed-form"))
         check_number("eta", self.eta, low=1 / STIFFEST, high=STIFFEST)
         check_number("zeta", self.zeta, low=-STIFFEST, high=STIFFEST)
         check_number("tol", self.tol, low=0.0, above=True)
@@ -148,12 +163,14 @@ class LEML(TransformerMixin, SPDClassifier):
         chosen = np.sort(np.concatenate([alike, apart]))
         low, high = d2.mean() - self.zeta * d2.std(), d2.mean() + self.zeta * d2.std()
         if not low > 0:
-            raise ValueError(f"zeta={self.zeta} puts the threshold of same-class pairs at {low:.3g}: lower zeta")
+            raise ValueError(
+                f"zeta={self.zeta} puts the threshold of same-class pairs at {low:.3g}; use a smaller zeta"
+            )
         self.n_pairs_, self._n_impossible = len(chosen), int(impossible.sum())
         return _Constraints(i[chosen], j[chosen], same[chosen], np.where(same[chosen], low, high))
 
     def _sweeps(self, T: np.ndarray, pairs: _Constraints) -> np.ndarray:
-        """Project onto one constraint after the other until the multipliers settle."""
+        """Project onto one constraint after the other until the multipliers converge."""
         project = project_exact if self.update == "exact" else project_closed_form
         Q = np.eye(T.shape[-1])
         xi, multiplier = pairs.xi.copy(), np.zeros(len(pairs.xi))
@@ -173,10 +190,10 @@ class LEML(TransformerMixin, SPDClassifier):
                 break
         self.message_ = f"{self.status_} after {self.n_iter_} sweeps over {len(xi)} pairs"
         if self.status_ == "max_iter":
-            self.message_ += "; raise max_iter or tol, or lower eta"
+            self.message_ += "; increase max_iter or tol, or decrease eta"
         if self._n_impossible and self.status_ != "interrupted":
             self.status_ = "infeasible"
-            self.message_ += f"; {self._n_impossible} pairs of equal matrices have different labels and were left out"
+            self.message_ += f"; {self._n_impossible} pairs of equal matrices have different labels and were ignored"
         return Q
 
     def _embed(self, T: np.ndarray) -> np.ndarray:
@@ -193,8 +210,8 @@ class LEML(TransformerMixin, SPDClassifier):
         w, V = np.linalg.eigh(self.components_.T @ T @ self.components_)
         if not np.abs(w).max() < LARGEST:
             raise ValueError(
-                f"the reduced logarithms reach {np.abs(w).max():.3g}, whose exponential is no number: multiply X so that its "
-                f"mean trace is 1, and fit again"
+                f"the reduced logarithms reach {np.abs(w).max():.3g}, whose exponential overflows; divide X by its "
+                f"mean trace, and fit again"
             )
         return (V * np.exp(w)[:, None, :]) @ V.mT
 
@@ -210,7 +227,7 @@ class _Constraints:
 
 
 def _draw(index: np.ndarray, count: int | None, rng: np.random.RandomState) -> np.ndarray:
-    """At most `count` of the indices, without repetition."""
+    """At most `count` of the indices, without replacement."""
     return index if count is None or count >= len(index) else rng.choice(index, count, replace=False)
 
 
@@ -218,7 +235,7 @@ Projected = tuple[np.ndarray, float, float]
 
 
 def project_exact(Q: np.ndarray, D: np.ndarray, xi: float, multiplier: float, eta: float, same: bool) -> Projected:
-    """Bregman projection of (Q, xi) onto `tr(Q D^2) <= xi` (same) or `>= xi`, given the multiplier held so far.
+    """Bregman projection of (Q, xi) onto `tr(Q D^2) <= xi` (same) or `>= xi`, given the current multiplier.
 
     `Q+ = (Q^-1 + a D^2)^-1`, `xi+ = eta xi / (eta - a xi)`; a is the root of
     `sum lam/(1 + a lam) = eta xi/(eta - a xi)`, lam the eigenvalues of `Q^1/2 D^2 Q^1/2`, clipped so that the
@@ -229,7 +246,7 @@ def project_exact(Q: np.ndarray, D: np.ndarray, xi: float, multiplier: float, et
     distance = float(np.vdot(QD, D))
     if multiplier == 0 and sign * (distance - xi) <= 0:
         return Q, xi, multiplier
-    # DQD has the eigenvalues of Q^1/2 D^2 Q^1/2, and Q+ = Q - a QD (I + a DQD)^-1 DQ needs neither roots nor vectors
+    # DQD has the eigenvalues of Q^1/2 D^2 Q^1/2, and Q+ = Q - a QD (I + a DQD)^-1 DQ needs no roots or eigenvectors
     DQD = D @ QD
     lam = np.maximum(np.linalg.eigvalsh(DQD), 0.0)
     step = _root(lam, xi, eta)
@@ -257,7 +274,7 @@ def _root(lam: np.ndarray, xi: float, eta: float) -> float:
 def project_closed_form(
     Q: np.ndarray, D: np.ndarray, xi: float, multiplier: float, eta: float, same: bool
 ) -> Projected:
-    """The published update, the projection formula of constraints of rank one put to `D^2` of full rank.
+    """The published update: the projection for constraints of rank one, applied to `D^2` of full rank.
 
     `a = min(multiplier, delta/2 (1/p - eta/xi))`, `p = tr(Q D^2)`, delta = 1 (same) or -1;
     `b = delta a/(1 - delta a p)`; `Q+ = Q + b Q D^2 Q`, `xi+ = eta xi/(eta + delta a xi)`.

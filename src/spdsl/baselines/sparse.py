@@ -3,42 +3,47 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
+from spdsl.backend import Array, namespace
 from spdsl.baselines.lasso import lasso_gram
 from spdsl.baselines.pairwise import Factors, PairwiseClassifier, log_vectors
-from spdsl.metrics import get_metric
+from spdsl.data.parameters import check_choice, check_count, check_flag, check_number
+from spdsl.geometry import get_metric
 from spdsl.models import savable
-from spdsl.validation import check_count, check_number
 
-RANK = 1e-12  # eigenvalues of the kernel matrix below this share of the largest are rounding
+RANK = 1e-12  # eigenvalues of the kernel matrix below this fraction of the largest are rounding errors
 
 
 class KernelSparseCoder(PairwiseClassifier):
     """Classify by `min_a |phi(x) - Phi a|^2 + penalty |a|_1` over the training set, in the feature space of a kernel.
 
-    The label is the class whose atoms, with their part of the code, leave the least residual. Subclasses say what a
-    pair's value is and how the kernel follows from it.
+    The label is the class whose atoms, with their part of the code, leave the smallest residual. Subclasses define the
+    value of a pair and the kernel as a function of it.
     """
 
     tuning_params: ClassVar[dict[str, Any]] = {"tol": 1e-3, "max_iter": 60}
+    pair_arrays = 8
 
     penalty: float
     normalize: bool
     tol: float
     max_iter: int
 
+    @abstractmethod
     def _kernel(self, values: np.ndarray, *, train: bool) -> np.ndarray:
-        """Kernel from pair values; rows of test values may come back scaled where the codes are normalised."""
-        raise NotImplementedError
+        """Kernel from pair values; rows of test values may be scaled if codes are normalized."""
 
     def _learn_pairs(self, values: np.ndarray, labels: np.ndarray) -> None:
         check_number("penalty", self.penalty, low=0.0, above=True)
         check_number("tol", self.tol, low=0.0)
         check_count("max_iter", self.max_iter, low=1)
+        check_flag("normalize", self.normalize)
         self._labels = labels
         self._set_width(values)
         K = self._kernel(values, train=True)
@@ -50,10 +55,10 @@ class KernelSparseCoder(PairwiseClassifier):
         self.gram_ = (V * w) @ V.T
 
     def _set_width(self, values: np.ndarray) -> None:
-        """Fix a width that is relative to the training distances; kernels without one have nothing to fix."""
+        """Set the width relative to the training distances; does nothing for kernels without one."""
 
     def _judge_spectrum(self, w: np.ndarray) -> None:
-        """Complain about a kernel that is not positive semi-definite; most kernels cannot be."""
+        """Warn if the kernel is not positive semidefinite; most kernels always are."""
 
     def _targets(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Correlations (N, T) of the test points with the atoms, and their squared norms in the span of the atoms."""
@@ -67,21 +72,22 @@ class KernelSparseCoder(PairwiseClassifier):
         return C, sqnorm
 
     def _codes(self, C: np.ndarray, sqnorm: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
-        result = lasso_gram(self.gram_, C, sqnorm, self.penalty, tol=self.tol, max_iter=self.max_iter, start=start)
+        options = {"tol": self.tol, "max_iter": self.max_iter, "device": self.device}
+        result = lasso_gram(self.gram_, C, sqnorm, self.penalty, start=start, **options)
         self.n_iter_ = result.n_iter
         late = int(np.sum(result.gaps > self.tol * sqnorm))
         worst = np.max(result.gaps / np.maximum(sqnorm, 1e-300))
         if late:
             warnings.warn(
                 f"{type(self).__name__}: {late} of {len(sqnorm)} codes reached max_iter={self.max_iter} with a "
-                f"relative duality gap up to {worst:.1e}; raise max_iter or tol",
+                f"relative duality gap up to {worst:.1e}; increase max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=4,
             )
         return result.codes
 
     def _residuals(self, codes: np.ndarray, C: np.ndarray) -> np.ndarray:
-        """Squared residuals (n_classes, T), less the squared norm of the test point, which no class changes."""
+        """Squared residuals (n_classes, T), minus the squared norm of the test point, which is the same for all classes."""
         residuals = np.empty((len(self.classes_), C.shape[1]))
         for c in range(len(self.classes_)):
             own = self._labels == c
@@ -95,13 +101,15 @@ class KernelSparseCoder(PairwiseClassifier):
 
     def sparse_codes(self, X: Any) -> np.ndarray:
         """Codes (n_matrices, n_train) of the SPD matrices X over the training set."""
-        C, sqnorm = self._targets(self._cross(self._factor(self._checked_numpy(X)), self._factors))
-        return self._codes(C, sqnorm).T
+        check_is_fitted(self)
+        fitted = self._as_fitted()
+        C, sqnorm = fitted._targets(fitted.against_training(X))
+        return fitted._codes(C, sqnorm).T
 
     def validate(
         self, prepared: Factors, y: np.ndarray, train: np.ndarray, test: np.ndarray, points: list[dict[str, Any]]
     ) -> list[float]:
-        """As in the base class; points that share a kernel share its factors, and start from each other's codes."""
+        """As in the base class; grid points with the same kernel share its factors, and start from each other's codes."""
         (values,) = prepared
         within, across = values[np.ix_(train, train)], values[np.ix_(test, train)]
         scores = [0.0] * len(points)
@@ -110,7 +118,7 @@ class KernelSparseCoder(PairwiseClassifier):
             groups.setdefault(tuple((k, v) for k, v in sorted(point.items()) if k != "penalty"), []).append(p)
         for members in groups.values():
             model = self._at(points[members[0]])
-            model._learn_pairs(within, model._checked_labels(y[train], len(train)))
+            model._learn_pairs(within, model.checked_labels(y[train], len(train)))
             C, sqnorm = model._targets(across)
             codes = None
             for p in sorted(members, key=lambda p: -points[p].get("penalty", self.penalty)):
@@ -136,12 +144,12 @@ class _WidthKernel(KernelSparseCoder):
             return
         mean = values.sum() / (len(values) * (len(values) - 1))
         if not mean > 0:
-            raise ValueError("all training matrices are equal: there is no distance to set beta from; pass beta")
+            raise ValueError("all training matrices are identical, so beta cannot be estimated; set beta")
         self.beta_ = check_number("beta_scale / mean squared distance", self.beta_scale / mean, low=0.0, above=True)
 
     def _gaussian(self, values: np.ndarray, *, train: bool) -> np.ndarray:
         if not train and self.normalize:
-            # only the direction of a test point counts, so its nearest atom may have similarity 1: no underflow
+            # only the direction of a test point matters, so scale its largest similarity to 1: no underflow
             values = values - values.min(axis=1, keepdims=True)
         with np.errstate(over="ignore"):  # a similarity of zero
             return np.exp(-self.beta_ * values)
@@ -153,22 +161,24 @@ class RSR(_WidthKernel):
 
     `S = logdet((X+Y)/2) - (logdet X + logdet Y)/2`; a test point x has the code
     `min_a |phi(x) - Phi a|^2 + penalty |a|_1` over the training set and the label of the class with the
-    least residual. The kernel is positive definite only for beta in {1/2, 1, ..., (n-2)/2} or beta >= (n-1)/2;
-    elsewhere a negative part of its spectrum, if the data bring it out, is cut off with a warning.
+    smallest residual. The kernel is positive definite only for beta in {1/2, 1, ..., (n-2)/2} or beta >= (n-1)/2;
+    otherwise a negative part of its spectrum, if the data have one, is removed with a warning.
 
     Parameters
     ----------
     penalty : float
-        lambda.
+        Weight lambda of the l1 norm.
     beta : float, optional
         Width of the kernel; by default `beta_scale` over the mean divergence of the training pairs.
     beta_scale : float
     normalize : bool
-        Scale test points to unit length in the span of the training set, as public code does, so that `penalty` means
-        the same for near and far ones. Without it a narrow kernel leaves every code zero.
+        Scale test points to unit length in the span of the training set, as public code does, so that `penalty` has
+        the same effect on near and far points. Without it, all codes are zero for a narrow kernel.
     tol : float
         Duality gap of the codes, relative to the test point's squared norm.
     max_iter : int
+    device : optional
+        Device to compute divergences and codes on, e.g. "cuda" (needs PyTorch). By default the host.
 
     Attributes
     ----------
@@ -176,6 +186,15 @@ class RSR(_WidthKernel):
     gram_ : (N, N)
         Kernel matrix of the training set, negative part removed.
     classes_, n_features_in_, n_iter_
+
+    Examples
+    --------
+    >>> from spdsl import RSR
+    >>> from spdsl.datasets import load_digit_sets
+    >>> X, y = load_digit_sets()
+    >>> model = RSR().fit(X[::20], y[::20])
+    >>> model.predict(X[[1, 401]]).tolist()
+    [0, 4]
     """
 
     def __init__(
@@ -187,6 +206,7 @@ class RSR(_WidthKernel):
         normalize: bool = True,
         tol: float = 1e-6,
         max_iter: int = 1000,
+        device: Any = None,
     ) -> None:
         self.penalty = penalty
         self.beta = beta
@@ -194,12 +214,13 @@ class RSR(_WidthKernel):
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
+        self.device = device
 
-    def _factor(self, X: np.ndarray) -> Factors:
+    def _factor(self, X: Array) -> tuple[Array, ...]:
         return get_metric("stein").factor(X)
 
-    def _cross(self, FA: Factors, FB: Factors) -> np.ndarray:
-        return np.asarray(get_metric("stein").cross(FA, FB))
+    def _cross(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
+        return get_metric("stein").cross(FA, FB)
 
     def _kernel(self, values: np.ndarray, *, train: bool) -> np.ndarray:
         return self._gaussian(values, train=train)
@@ -210,7 +231,7 @@ class RSR(_WidthKernel):
             safe = "{" + ", ".join(f"{b / 2:g}" for b in range(1, n - 1)[:3]) + f", ..., {(n - 2) / 2:g}" + "} or "
             warnings.warn(
                 f"the Stein kernel is not positive definite at beta={self.beta_:.4g} (smallest eigenvalue {w[0]:.2g} "
-                f"against largest {w[-1]:.2g}): its negative part is cut off. Safe for {n} x {n} matrices: beta in "
+                f"against largest {w[-1]:.2g}); its negative part is removed. Safe for {n} x {n} matrices: beta in "
                 f"{safe if n > 2 else ''}beta >= {(n - 1) / 2:g}",
                 UserWarning,
                 stacklevel=5,
@@ -229,22 +250,31 @@ class LEK(_WidthKernel):
     gauss    `exp(-beta |T_i - T_j|^2)`
     ======== ===============================
 
-    All three are positive semi-definite for every integer degree, odd ones included: entrywise products and power
-    series with positive coefficients of a positive semi-definite matrix. Coding and decision as in `RSR`.
+    All three are positive semidefinite for every integer degree, odd ones included: entrywise products and power
+    series with positive coefficients of a positive semidefinite matrix. Coding and classification are as in `RSR`.
 
     Parameters
     ----------
     kernel : {"poly", "exp", "gauss"}
     degree : int
         For "poly" and "exp".
-    penalty, beta, beta_scale, normalize, tol, max_iter
-        As in `RSR`; the two betas for "gauss" only.
+    penalty, beta, beta_scale, normalize, tol, max_iter, device
+        As in `RSR`; `beta` and `beta_scale` are for "gauss" only.
 
     Attributes
     ----------
     beta_ : float
         For "gauss".
     gram_, classes_, n_features_in_, n_iter_
+
+    Examples
+    --------
+    >>> from spdsl import LEK
+    >>> from spdsl.datasets import load_digit_sets
+    >>> X, y = load_digit_sets()
+    >>> model = LEK("gauss").fit(X[::20], y[::20])
+    >>> model.predict(X[[1, 401]]).tolist()
+    [0, 4]
     """
 
     def __init__(
@@ -258,6 +288,7 @@ class LEK(_WidthKernel):
         normalize: bool = True,
         tol: float = 1e-6,
         max_iter: int = 1000,
+        device: Any = None,
     ) -> None:
         self.kernel = kernel
         self.degree = degree
@@ -267,20 +298,23 @@ class LEK(_WidthKernel):
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
+        self.device = device
 
-    def _factor(self, X: np.ndarray) -> Factors:
-        if self.kernel not in ("poly", "exp", "gauss"):
-            raise ValueError(f"kernel must be 'poly', 'exp' or 'gauss', got {self.kernel!r}")
+    def _factor(self, X: Array) -> tuple[Array, ...]:
+        check_choice("kernel", self.kernel, ("poly", "exp", "gauss"))
         T = log_vectors(X)
         if self.kernel == "gauss":
             return (T,)
-        length = np.linalg.norm(T, axis=1, keepdims=True)
-        return (T / np.where(length > 0, length, 1.0),)  # log I = 0 has no direction: cosine 0 with everything
+        xp = namespace(T)
+        length = xp.linalg.vector_norm(T, axis=1, keepdims=True)
+        return (
+            T / xp.where(length > 0, length, xp.ones_like(length)),
+        )  # log I = 0 has no direction: cosine 0 with everything
 
-    def _cross(self, FA: Factors, FB: Factors) -> np.ndarray:
+    def _cross(self, FA: tuple[Array, ...], FB: tuple[Array, ...]) -> Array:
         if self.kernel == "gauss":
-            return np.asarray(get_metric("lem").cross(FA, FB))
-        return np.clip(FA[0] @ FB[0].T, -1.0, 1.0)
+            return get_metric("lem").cross(FA, FB)
+        return (FA[0] @ FB[0].mT).clip(-1.0, 1.0)
 
     def _set_width(self, values: np.ndarray) -> None:
         if self.kernel == "gauss":

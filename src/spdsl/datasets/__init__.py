@@ -1,7 +1,7 @@
-"""Data as SPD stacks with labels, from the folders in which their authors, or you, keep them. Nothing is downloaded."""
+"""SPD matrices with labels from folders of datasets, or of your own files. Nothing is downloaded."""
 
 from spdsl.datasets.digits import load_digit_sets
-from spdsl.datasets.folders import load_image_folder, load_mocap_folder, load_video_folder
+from spdsl.datasets.folders import load_image_folder, load_mocap_folder, load_set_folder, load_video_folder
 from spdsl.datasets.hdm05 import HDM05_CLASSES, hdm05_name, load_hdm05
 from spdsl.datasets.loading import Dataset, SkippedFilesWarning
 from spdsl.datasets.protocol import Protocol
@@ -19,6 +19,7 @@ __all__ = [
     "load_hdm05",
     "load_image_folder",
     "load_mocap_folder",
+    "load_set_folder",
     "load_spd",
     "load_uiuc",
     "load_video_folder",

@@ -1,4 +1,4 @@
-"""Image sets of handwritten digits, from the images that scikit-learn ships: small data that every installation has."""
+"""Image sets of handwritten digits, from the images in scikit-learn: small data that every installation has."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def load_digit_sets(
     X : (n_sets, 65, 65)
     y : (n_sets,)
         Digits 0 to 9.
+
+    Examples
+    --------
+    >>> from spdsl.datasets import load_digit_sets
+    >>> X, y = load_digit_sets()
+    >>> X.shape, y.shape
+    ((896, 65, 65), (896,))
     """
     if set_size < 2:
         raise ValueError(f"set_size={set_size}: a covariance needs at least 2 images")

@@ -1,4 +1,4 @@
-"""Write a folder's SPD stack to one file, resumable and whole or not at all."""
+"""Write the SPD matrices of a folder to one file, atomically; a killed run resumes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from spdsl.datasets.loading import Label, Source, label_samples
 from spdsl.datasets.uiuc import uiuc_label
 from spdsl.datasets.ytc import ytc_label
 from spdsl.features.errors import FeatureError
+from spdsl.features.numpy_files import is_npz, read_npz
 from spdsl.features.recipes import Recipe
-from spdsl.writing import written_whole
+from spdsl.models.files import check_not_input, written_whole
+from spdsl.models.text import csv_cell
 
 #: how the class of a file is read from where it lies and what it is called
 LABELS: dict[str, Label] = {
@@ -34,7 +36,7 @@ LABELS: dict[str, Label] = {
 
 @dataclass(frozen=True)
 class Export:
-    """What came of an export: matrices written, files used, and the files left out with the reason."""
+    """Result of an export: matrices written, files used, and files skipped with the reason."""
 
     matrices: int
     files: int
@@ -54,8 +56,8 @@ def export_stack(
 ) -> Export:
     """Write the SPD stack of a folder to an `.npz` file with `X`, `y` and `files`, and a report beside it.
 
-    Results of single files are kept in a hidden folder beside the output until it is written, so that a run that was
-    killed goes on where it stopped. When the output is there already, only new and changed files are computed.
+    Results of single files are kept in a hidden folder beside the output until it is written, so that a killed run
+    resumes where it stopped. If the output exists already, only new and changed files are computed.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ def export_stack(
     jobs : int
         Files worked on at a time.
     strict : bool
-        Write no stack when any file fails.
+        Write nothing if any file fails.
     progress : callable, optional
         Called with `(outcome, done, total)` after each file.
     """
@@ -79,6 +81,8 @@ def export_stack(
         raise ValueError(f"output {output}: expected a name that ends in .npz")
     source = Source("features", f"files for the recipe {recipe.kind!r}; labels={labels!r} reads their classes")
     samples, classes, skipped = label_samples(folder, recipe, LABELS[labels], source)
+    for path in (output, output.with_name(output.name + REPORT)):
+        check_not_input(path, *(folder / sample for sample in samples))
     store = output.with_name(f".{output.name}.parts") / recipe.key()
     names = [f"{fingerprint(folder, sample, recipe)}.npz" for sample in samples]
     _restore(output, store, recipe, names)
@@ -88,10 +92,23 @@ def export_stack(
     _write_report(report, good, skipped)
     if not good or (strict and skipped):
         first = next(iter(skipped.values()))
-        raise FeatureError(f"{len(skipped)} files failed and no stack is written ({report} lists them), e.g. {first}")
+        raise FeatureError(f"{len(skipped)} files failed and nothing was written ({report} lists them), e.g. {first}")
     counts = _write_output(output, good, classes, recipe)
     discard(store.parent)
     return Export(sum(counts), len(good), skipped, report)
+
+
+def stack_origin(path: str | Path) -> tuple[Recipe | None, np.ndarray | None]:
+    """The recipe of a stack that `export_stack` wrote, and the file behind each matrix; None where the file has none."""
+    if Path(path).suffix.lower() != ".npz" or not is_npz(Path(path)):
+        return None, None
+    arrays = read_npz(Path(path), only=("recipe", "parts", "files"))
+    if "recipe" not in arrays or "parts" not in arrays:
+        return None, None
+    try:
+        return Recipe.from_text(str(arrays["recipe"])), arrays.get("files")
+    except (KeyError, TypeError, ValueError, SyntaxError) as error:
+        raise FeatureError(f"{path}: {error}") from error
 
 
 def _restore(output: Path, store: Path, recipe: Recipe, names: Sequence[str]) -> None:
@@ -130,6 +147,6 @@ def _write_report(path: Path, good: Sequence[Outcome], skipped: Mapping[str, str
     writer.writerow(["file", "status", "note"])
     rows = [(outcome.sample.as_posix(), "used", outcome.note) for outcome in good]
     rows += [(file, "skipped", reason) for file, reason in skipped.items()]
-    writer.writerows(sorted(rows))
+    writer.writerows([csv_cell(cell) for cell in row] for row in sorted(rows))
     with written_whole(path) as file:
         file.write(text.getvalue().encode("utf-8", "surrogateescape"))

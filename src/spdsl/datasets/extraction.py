@@ -1,4 +1,4 @@
-"""Turn many files into one stack: in parallel, one result kept per file, what was done before not done again."""
+"""Turn many files into one array: in parallel, with one stored result per file, which is reused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spdsl.datasets.files import fingerprint
 from spdsl.features.errors import FeatureError
 from spdsl.features.images import frame_files
 from spdsl.features.recipes import Recipe
-from spdsl.writing import written_whole
+from spdsl.models.files import written_whole
 
 PART = re.compile(r"[0-9a-f]{24}\.npz")  # a fingerprint
 _CV2_NO_MEMORY = -4  # cv2.Error.StsNoMem
@@ -54,8 +54,8 @@ def extract(
 ) -> list[Outcome]:
     """Apply a recipe to every sample, keeping each result in the folder `store` as soon as it is there.
 
-    A sample that fails is reported in its outcome and the rest go on. What the folder already holds for an unchanged
-    sample is not computed again, so that a run that was killed goes on where it stopped.
+    A sample that fails is reported in its outcome, and the others continue. Stored results of unchanged samples are
+    reused, so that a killed run resumes where it stopped.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def extract(
     list of Outcome, in the order of `samples`
     """
     if jobs < 1:
-        raise ValueError(f"jobs={jobs}: at least one")
+        raise ValueError(f"jobs={jobs} is out of range: it must be at least 1")
     root, store = Path(root), Path(store)
     store.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(store)
@@ -145,7 +145,8 @@ def _finished(part: Path) -> str | None:
     try:
         with np.load(part, allow_pickle=False) as saved:
             X = saved["X"]
-            return str(saved["note"]) if X.ndim == 3 and X.shape[1] == X.shape[2] and X.dtype.kind == "f" else None
+            whole = X.ndim in (3, 4) and X.shape[-2] == X.shape[-1] and X.dtype.kind == "f"
+            return str(saved["note"]) if whole else None
     except Exception:  # missing, or damaged by something else than us: do it again
         return None
 
@@ -190,8 +191,8 @@ def _run_pool(tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
             except BrokenProcessPool:
                 if not started:  # the workers die before they see a file, so no file is to blame
                     raise RuntimeError(
-                        "the worker processes do not start, most often because the script that asks for them is run "
-                        "again in each: put the call under `if __name__ == '__main__':`, or use jobs=1"
+                        "the worker processes do not start, most likely because each of them runs the calling script "
+                        "again; put the call under `if __name__ == '__main__':`, or use jobs=1"
                     ) from None
                 suspects += running.values()
     for task in suspects:
@@ -241,26 +242,34 @@ def common_shape(outcomes: Sequence[Outcome]) -> tuple[list[Outcome], list[Outco
     shapes = {o.sample: _shape(o.part) for o in outcomes if not o.error}
     if not shapes:
         return [], list(outcomes)
-    sizes = [n for _, n in shapes.values()]
+    sizes = [shape[1:] for shape in shapes.values()]
     usual = max(sorted(set(sizes)), key=sizes.count)
     good, bad = [], [o for o in outcomes if o.error]
     for o in outcomes:
         if o.error:
             continue
-        n = shapes[o.sample][1]
-        if n == usual:
+        size = shapes[o.sample][1:]
+        if size == usual:
             good.append(o)
         else:
-            error = f"{o.sample}: {n} x {n}, most of the others {usual} x {usual}"
+            error = f"{o.sample}: {_times(size)}, but most of the others are {_times(usual)}"
             bad.append(Outcome(o.sample, o.part, error=error, lasting=True))
     return good, bad
 
 
+def _times(size: tuple[int, ...]) -> str:
+    return " x ".join(map(str, size))
+
+
 def write_stack(file: IO[bytes], outcomes: Sequence[Outcome]) -> list[int]:
-    """Write all matrices (N, n, n) to an open file in NPY format, part by part; returns how many each outcome has."""
+    """Write all samples (N, n, n) or (N, b, n, n) to an open file in NPY format, part by part; returns how many each has."""
     shapes = [_shape(outcome.part) for outcome in outcomes]
-    counts, n = [count for count, _ in shapes], shapes[0][1] if shapes else 0
-    header = {"descr": "<f8", "fortran_order": False, "shape": (sum(counts), n, n)}
+    counts = [shape[0] for shape in shapes]
+    header = {
+        "descr": "<f8",
+        "fortran_order": False,
+        "shape": (sum(counts), *(shapes[0][1:] if shapes else (0, 0))),
+    }
     np.lib.format.write_array_header_1_0(file, header)
     for outcome in outcomes:
         with np.load(outcome.part, allow_pickle=False) as saved:
@@ -268,12 +277,12 @@ def write_stack(file: IO[bytes], outcomes: Sequence[Outcome]) -> list[int]:
     return counts
 
 
-def _shape(part: Path) -> tuple[int, int]:
-    """(k, n) of a result, from its header alone."""
+def _shape(part: Path) -> tuple[int, ...]:
+    """(k, n, n) or (k, b, n, n) of a result, from its header alone."""
     with zipfile.ZipFile(part) as archive, archive.open("X.npy") as member:
         np.lib.format.read_magic(member)
-        shape = np.lib.format.read_array_header_1_0(member)[0]
-    return shape[0], shape[1]
+        shape: tuple[int, ...] = np.lib.format.read_array_header_1_0(member)[0]
+    return shape
 
 
 def restore_parts(

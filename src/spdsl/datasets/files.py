@@ -55,14 +55,18 @@ def _walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 
 
 def fingerprint(root: Path, sample: Path, recipe: Recipe) -> str:
-    """Digest of a sample's name, and of the size and time of every file it depends on."""
+    """Digest of a sample's name, and of the size and times of every file it depends on.
+
+    The time of change (ctime) cannot be set back, so a file that was replaced by one of the same size and time of
+    modification is noticed; so is, at the price of working on it again, one that was only moved or copied.
+    """
     path = root / sample
     files = frame_files(path) if path.is_dir() else [path]
     lines = [sample.as_posix()]
     for file in [*files, *recipe.companions(path)]:
         try:
             status = os.stat(file)
-            lines.append(f"{file.name} {status.st_size} {status.st_mtime_ns}")
+            lines.append(f"{file.name} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}")
         except OSError:
             lines.append(f"{file.name} missing")  # a dangling link: reading it will say so
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()[:24]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 PACKED = 1100  # no compression that such files use gains more than this
+DEPTH = 8  # of structs in structs
 
 
 def read_mat(path: Path) -> dict[str, np.ndarray]:
@@ -24,7 +25,23 @@ def read_mat(path: Path) -> dict[str, np.ndarray]:
         contents: dict[str, Any] = scipy.io.loadmat(path)
     except NotImplementedError:  # version 7.3 is HDF5
         return {name: array.T for name, array in read_h5(path).items()}
-    return {name: array for name, array in contents.items() if isinstance(array, np.ndarray) and name[:2] != "__"}
+    arrays: dict[str, np.ndarray] = {}
+    for name, value in contents.items():
+        if isinstance(value, np.ndarray) and name[:2] != "__":
+            unpack(name, value, arrays)
+    return arrays
+
+
+def unpack(name: str, value: np.ndarray, arrays: dict[str, np.ndarray], depth: int = 0) -> None:
+    """An array under its name; of a struct every field, as `name.field`, and of a struct array each field as one array."""
+    if value.dtype.names is None:
+        arrays[name] = value
+        return
+    for field in value.dtype.names if depth < DEPTH else ():
+        cells = value[field]
+        inner = cells.ravel()[0] if cells.size == 1 else cells
+        if isinstance(inner, np.ndarray):
+            unpack(f"{name}.{field}", inner, arrays, depth + 1)
 
 
 def read_h5(path: Path) -> dict[str, np.ndarray]:
@@ -36,10 +53,10 @@ def read_h5(path: Path) -> dict[str, np.ndarray]:
     def visit(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and item.dtype.kind in "biufSO":
             if item.is_virtual or item.external:
-                raise ValueError(f"{name} lies in other files; write it into this one")
+                raise ValueError(f"{name} is stored in other files; write it into this one")
             stored = item.id.get_storage_size()
             if item.nbytes > PACKED * max(stored, 1):
-                raise ValueError(f"{name} promises {item.nbytes} bytes, {stored} are stored")
+                raise ValueError(f"{name} announces {item.nbytes} bytes, but {stored} are stored")
             values = item.asstr()[()] if h5py.check_string_dtype(item.dtype) else item[()]
             arrays[name] = np.asarray(values)
 
@@ -49,10 +66,13 @@ def read_h5(path: Path) -> dict[str, np.ndarray]:
 
 
 def plain(array: np.ndarray) -> np.ndarray | None:
-    """An array without Python objects: strings, and cells that hold one string or number each, or None."""
+    """An array without Python objects, or None: cells that hold one string or number each, or matrices of one size."""
     if array.dtype.kind != "O":
         return array if array.dtype.kind in "biufcSU" else None
     cells = [np.asarray(cell) for cell in array.ravel()]
+    shapes = {cell.shape for cell in cells}
+    if len(shapes) == 1 and min(cells[0].shape, default=0) > 1 and all(cell.dtype.kind in "biuf" for cell in cells):
+        return np.stack(cells)
     if not cells or any(cell.size != 1 or cell.dtype.kind not in "biufU" for cell in cells):
         return None
     return np.array([cell.reshape(-1)[0] for cell in cells]).reshape(array.shape)

@@ -158,7 +158,22 @@ _KNOWN = frozenset(HDM05_CLASSES)
 
 
 def hdm05_name(sample: str | Path) -> dict[str, str]:
-    """Actor, motion, take and rate from the name of a clip."""
+    """Actor, motion, take and rate from the name of a clip.
+
+    Parameters
+    ----------
+    sample : str or Path
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
+    >>> from spdsl.datasets import hdm05_name
+    >>> hdm05_name("HDM_bd_squat1Reps_001_120.amc")
+    {'actor': 'bd', 'motion': 'squat1Reps', 'take': '001', 'rate': '120'}
+    """
     match = _NAME.match(Path(sample).stem)
     if match is None:
         raise FeatureError(f"{sample}: not named like a cut clip of HDM05 (HDM_bd_squat1Reps_001_120.amc)")
@@ -169,7 +184,7 @@ def hdm05_label(sample: Path) -> str:
     """Class of a clip, one of `HDM05_CLASSES`."""
     motion = hdm05_name(sample)["motion"]
     if motion not in _KNOWN:
-        raise FeatureError(f"{sample}: {motion!r} is none of the 130 classes of the cut HDM05 clips")
+        raise FeatureError(f"{sample}: {motion!r} is not one of the 130 classes of the cut HDM05 clips")
     return motion
 
 
@@ -187,6 +202,18 @@ def load_hdm05(folder: str | Path, **settings: Any) -> Dataset:
     Returns
     -------
     Dataset
+
+    Examples
+    --------
+    >>> import os
+    >>> import numpy as np
+    >>> from spdsl.datasets import load_hdm05
+    >>> os.mkdir("HDM05")  # stands for the folder of the cut clips
+    >>> for take in (1, 2):
+    ...     np.save(f"HDM05/HDM_bd_squat1Reps_00{take}_120.npy", np.random.default_rng(take).random((50, 31, 3)))
+    >>> data = load_hdm05("HDM05", cache=False)
+    >>> data.X.shape, data.y.tolist()
+    ((2, 93, 93), ['squat1Reps', 'squat1Reps'])
     """
     shared, options = split_settings(settings)
     return load_folder(folder, Recipe("motion", options), hdm05_label, SOURCE, protocol=PROTOCOL, **shared)

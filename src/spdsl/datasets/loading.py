@@ -16,19 +16,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from spdsl.datasets.extraction import (
-    Progress,
-    common_shape,
-    discard,
-    extract,
-    restore_parts,
-    write_stack,
-)
+from spdsl.datasets.extraction import Progress, common_shape, discard, extract, restore_parts, write_stack
 from spdsl.datasets.files import INDEX, alone_in, find_samples, fingerprint
 from spdsl.datasets.protocol import Protocol
 from spdsl.features.errors import FeatureError
 from spdsl.features.recipes import Recipe
-from spdsl.writing import written_whole
+from spdsl.models.files import written_whole
 
 STACK = re.compile(r"stack-[0-9a-f]{16}\.npy")
 Cache = str | Path | bool | None
@@ -37,7 +30,7 @@ Label = Callable[[Path], str]  # sample, relative to the folder -> class; raises
 
 
 class SkippedFilesWarning(UserWarning):
-    """Some files of a dataset could not be used; `Dataset.skipped` says which and why."""
+    """Some files of a dataset could not be used; `Dataset.skipped` lists them with the reasons."""
 
 
 @dataclass
@@ -46,7 +39,7 @@ class Dataset:
 
     Attributes
     ----------
-    X : ndarray (N, n, n)
+    X : ndarray (N, n, n), or (N, b, n, n) where a sample is several matrices
         The matrices. Where they come from a cache they are mapped from disk and copied only when written to.
     y : ndarray of str (N,)
         Class of each.
@@ -58,6 +51,19 @@ class Dataset:
         File to a line about it, e.g. in how many frames a face was found.
     skipped : dict
         File to the reason for which it was left out.
+
+    Examples
+    --------
+    >>> import os
+    >>> import numpy as np
+    >>> from spdsl.datasets import load_mocap_folder
+    >>> for name in ("jump", "walk"):
+    ...     os.makedirs(f"clips/{name}")
+    ...     for k in range(4):
+    ...         np.save(f"clips/{name}/{k}.npy", np.random.default_rng(k).random((50, 5, 3)))
+    >>> X, y, protocol = load_mocap_folder("clips", cache=False)
+    >>> [(len(train), len(test)) for train, test in protocol.splits(y)][0]
+    (4, 4)
     """
 
     X: np.ndarray
@@ -116,7 +122,7 @@ def load_folder(
     """
     folder = Path(folder)
     if errors not in ("report", "raise"):
-        raise ValueError(f"errors={errors!r}: choose 'report' or 'raise'")
+        raise ValueError(f"errors={errors!r}: it must be 'report' or 'raise'")
     samples, labels, skipped = label_samples(folder, recipe, label, source)
     names = {sample: f"{fingerprint(folder, sample, recipe)}.npz" for sample in samples}
     with _place(cache, folder, recipe) as place:
@@ -149,7 +155,7 @@ def label_samples(
 ) -> tuple[list[Path], dict[Path, str], dict[str, str]]:
     """Samples that have a class, their classes, and why the others are skipped; an error when there are none."""
     if not folder.is_dir():
-        raise source.missing(folder, "no such folder")
+        raise source.missing(folder, "a file, not a folder" if folder.exists() else "no such folder")
     found = find_samples(folder, recipe)
     labels: dict[Path, str] = {}
     skipped: dict[str, str] = {}
@@ -208,8 +214,9 @@ def _whole(index: dict[str, Any], X: np.ndarray) -> bool:
     rows = zip(index["used"], index["files"], index["counts"], index["notes"], strict=True)
     return (
         all(isinstance(count, int) and count >= 0 and isinstance(file, str) for _, file, count, _ in rows)
-        and (X.ndim, X.dtype, len(X)) == (3, np.float64, sum(index["counts"]))
-        and X.shape[1] == X.shape[2]
+        and X.ndim in (3, 4)
+        and (X.dtype, len(X)) == (np.float64, sum(index["counts"]))
+        and X.shape[-2] == X.shape[-1]
         and all(isinstance(reason, str) for reason in index["skipped"].values())
     )
 

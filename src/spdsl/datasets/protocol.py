@@ -20,6 +20,13 @@ class Protocol:
         Test samples of each class; None takes all that are left.
     draws : int
         Number of random splits.
+
+    Examples
+    --------
+    >>> from spdsl.datasets import Protocol
+    >>> train, test = next(Protocol(train=2, draws=1).splits(["a"] * 4 + ["b"] * 3))
+    >>> len(train), len(test)
+    (4, 3)
     """
 
     train: int | None = None

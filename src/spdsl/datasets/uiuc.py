@@ -40,6 +40,20 @@ def load_uiuc(folder: str | Path, **settings: Any) -> Dataset:
     Returns
     -------
     Dataset
+
+    Examples
+    --------
+    >>> import os
+    >>> import cv2
+    >>> import numpy as np
+    >>> from spdsl.datasets import load_uiuc
+    >>> rng = np.random.default_rng(0)
+    >>> for name in ("bark", "brick"):  # stand for the 18 folders
+    ...     os.makedirs(f"uiuc/{name}")
+    ...     for k in range(2):
+    ...         _ = cv2.imwrite(f"uiuc/{name}/{k}.png", rng.integers(256, size=(64, 64), dtype=np.uint8))
+    >>> load_uiuc("uiuc", size=64, cache=False).X.shape
+    (4, 128, 128)
     """
     shared, options = split_settings(settings)
     return load_folder(folder, Recipe("materials", options), uiuc_label, SOURCE, protocol=PROTOCOL, **shared)

@@ -43,6 +43,21 @@ def load_ytc(folder: str | Path, **settings: Any) -> Dataset:
     Returns
     -------
     Dataset
+
+    Examples
+    --------
+    >>> import os
+    >>> import cv2
+    >>> import numpy as np
+    >>> from skimage.data import astronaut  # a photograph with one face
+    >>> from spdsl.datasets import load_ytc
+    >>> os.makedirs("ytc/0001_01_001_eileen_collins")  # stands for a clip
+    >>> for k in range(4):
+    ...     path = f"ytc/0001_01_001_eileen_collins/{k}.png"
+    ...     _ = cv2.imwrite(path, np.roll(astronaut()[..., ::-1], 2 * k, axis=1))
+    >>> data = load_ytc("ytc", min_faces=4, cache=False)
+    >>> data.X.shape, data.y.tolist()
+    ((1, 401, 401), ['eileen_collins'])
     """
     shared, options = split_settings(settings)
     return load_folder(folder, Recipe("faces", options), ytc_label, SOURCE, protocol=PROTOCOL, **shared)

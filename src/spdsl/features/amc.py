@@ -25,7 +25,7 @@ def read_amc(path: str | Path, skeleton: str | Path | Skeleton | None = None, *,
     path : str or Path
         The .amc file.
     skeleton : str, Path or Skeleton, optional
-        Its skeleton. By default the .asf file whose name begins the clip's name, beside the clip or in a folder above:
+        Its skeleton. By default the .asf file whose name begins the name of the clip, next to the clip or in a folder above:
         `HDM_bd.asf` for `HDM_bd_squat1Reps_001_120.amc`.
     step : int
         Keep every `step`-th frame.
@@ -34,22 +34,75 @@ def read_amc(path: str | Path, skeleton: str | Path | Skeleton | None = None, *,
     -------
     ndarray (frames, joints, 3)
         Root first, then the far ends of the bones in the skeleton's order; in units of the skeleton's length unit.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from spdsl.features import read_amc
+    >>> _ = Path("HDM_bd.asf").write_text('''
+    ... :units
+    ...   length 1.0
+    ...   angle deg
+    ... :root
+    ...   order TX TY TZ RX RY RZ
+    ...   axis XYZ
+    ...   position 0 0 0
+    ...   orientation 0 0 0
+    ... :bonedata
+    ...   begin
+    ...     name leg
+    ...     direction 0 -1 0
+    ...     length 3
+    ...     axis 0 0 0 XYZ
+    ...     dof rx
+    ...   end
+    ... :hierarchy
+    ...   begin
+    ...     root leg
+    ...   end
+    ... ''')
+    >>> _ = Path("HDM_bd_kick_001_120.amc").write_text('''
+    ... :DEGREES
+    ... 1
+    ... root 0 1 0 0 0 0
+    ... leg 90
+    ... ''')
+    >>> read_amc("HDM_bd_kick_001_120.amc").round(3).tolist()  # one frame: root, end of the leg
+    [[[0.0, 1.0, 0.0], [0.0, 1.0, -3.0]]]
     """
     path = Path(path)
     if step < 1:
-        raise ValueError(f"step={step}: keep every step-th frame, 1 or more")
+        raise ValueError(f"step={step}: step must be at least 1")
     if not isinstance(skeleton, Skeleton):
         skeleton = read_asf(find_skeleton(path) if skeleton is None else skeleton)
     angles, root = _read_channels(path, skeleton)
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+    with np.errstate(over="ignore", invalid="ignore"):  # overflows are reported below
         joints = _positions(skeleton, {name: values[::step] for name, values in angles.items()}, root[::step])
     if not np.isfinite(joints).all():
-        raise FeatureError(f"{path}: joint positions overflow; the file holds absurd numbers")
+        raise FeatureError(f"{path}: joint positions overflow; the file is damaged")
     return joints
 
 
 def find_skeleton(path: str | Path) -> Path:
-    """The skeleton of a clip by HDM05's naming: the longest `<beginning of the clip's name>.asf` beside or above it."""
+    """The skeleton of a clip by HDM05's naming: the longest `<beginning of the clip's name>.asf` beside or above it.
+
+    Parameters
+    ----------
+    path : str or Path
+        The .amc file.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from spdsl.features import find_skeleton
+    >>> Path("HDM_bd.asf").touch()
+    >>> find_skeleton("HDM_bd_kick_001_120.amc").name
+    'HDM_bd.asf'
+    """
     path = Path(path)
     parts = path.stem.split("_")
     names = ["_".join(parts[:k]) for k in range(len(parts), 0, -1)]
@@ -62,7 +115,7 @@ def find_skeleton(path: str | Path) -> Path:
                     return candidate
     expected = names[-2] if len(names) > 1 else names[-1]
     raise FeatureError(
-        f"{path}: no skeleton found; put {expected}.asf beside the clip or above it, or give the .asf file by name"
+        f"{path}: no skeleton found; put {expected}.asf next to the clip or above it, or pass the path of the .asf file"
     )
 
 
@@ -147,13 +200,13 @@ def _explain(lines: list[str], widths: dict[str, int], first: int, path: Path) -
             name = tokens[0]
             if name not in widths:
                 raise FeatureError(
-                    f"{where}: {name[:40]!r} is no moving bone of the skeleton; is it the right skeleton?"
+                    f"{where}: {name[:40]!r} is not a moving bone of the skeleton; check that it is the right skeleton"
                 )
             if len(tokens) - 1 != widths[name] or name in seen:
                 times = "twice in a frame" if name in seen else "once"
                 raise FeatureError(
                     f"{where}: bone {name!r} has {len(tokens) - 1} values, {times}; "
-                    f"the skeleton says {widths[name]}, once; the skeleton is another's or the file is damaged"
+                    f"the skeleton needs {widths[name]}, once; the skeleton is another one or the file is damaged"
                 )
             if not all(_is_number(token) for token in tokens[1:]):
                 raise FeatureError(f"{where}: {' '.join(tokens[1:])[:60]!r} are not finite numbers")
@@ -167,7 +220,7 @@ def _check_complete(frame: str, widths: dict[str, int], seen: set[str], path: Pa
         lost = next(name for name in widths if name not in seen)
         raise FeatureError(
             f"{path}: frame {frame[:20]} has {len(seen)} of {len(widths)} bones, {lost!r} is missing; "
-            "the file is cut short, or the skeleton is another's"
+            "the file is truncated, or the skeleton is another one"
         )
 
 

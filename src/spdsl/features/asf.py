@@ -77,6 +77,35 @@ def read_asf(path: str | Path) -> Skeleton:
     Returns
     -------
     Skeleton
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from spdsl.features import read_asf
+    >>> _ = Path("HDM_bd.asf").write_text('''
+    ... :units
+    ...   length 1.0
+    ...   angle deg
+    ... :root
+    ...   order TX TY TZ RX RY RZ
+    ...   axis XYZ
+    ...   position 0 0 0
+    ...   orientation 0 0 0
+    ... :bonedata
+    ...   begin
+    ...     name leg
+    ...     direction 0 -1 0
+    ...     length 3
+    ...     axis 0 0 0 XYZ
+    ...     dof rx
+    ...   end
+    ... :hierarchy
+    ...   begin
+    ...     root leg
+    ...   end
+    ... ''')
+    >>> read_asf("HDM_bd.asf").joint_names
+    ('root', 'leg')
     """
     path = Path(path)
     text = read_text(path, MAX_BYTES, "a skeleton")
@@ -179,7 +208,7 @@ def _root(lines: list[list[str]], to_radians: float) -> tuple[Bone, np.ndarray]:
     entries = {tokens[0].lower(): tokens[1:] for tokens in lines}
     channels = tuple(word.lower() for word in entries.get("order", []))
     if sorted(channels) != sorted(_TRANSLATIONS + _ROTATIONS):
-        raise _Problem(f"the root has the order {' '.join(channels) or 'of nothing'}: expected TX TY TZ RX RY RZ")
+        raise _Problem(f"the root has the order {' '.join(channels) or '(none)'}; expected TX TY TZ RX RY RZ")
     order = _axis_order(entries.get("axis", []), "the root")
     angles = _numbers(entries.get("orientation", ["0"] * 3), 3, "the orientation of the root")
     position = np.array(_numbers(entries.get("position", ["0"] * 3), 3, "the position of the root"))
@@ -204,11 +233,11 @@ def _tree(lines: list[list[str]], names: list[str]) -> tuple[tuple[int, ...], tu
             continue
         unknown = [word for word in tokens if word not in joint]
         if unknown:
-            raise _Problem(f"the hierarchy names {unknown[0][:40]!r}, which is no bone")
+            raise _Problem(f"the hierarchy names {unknown[0][:40]!r}, which is not a bone")
         for word in tokens[1:]:
             bone = joint[word] - 1
             if bone < 0 or parents[bone] >= 0:
-                raise _Problem(f"{word!r} hangs on two parents in the hierarchy")
+                raise _Problem(f"{word!r} has two parents in the hierarchy")
             parents[bone] = joint[tokens[0]]
             children.setdefault(joint[tokens[0]], []).append(bone)
     sequence: list[int] = []

@@ -27,6 +27,20 @@ def read_c3d(path: str | Path) -> np.ndarray:
     -------
     ndarray (frames, markers, 3)
         In the file's units; NaN where a marker was hidden (its residual is negative).
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from spdsl.features import read_c3d
+    >>> words = np.zeros(256, "<u2")
+    >>> words[[0, 1, 3, 4, 8]] = 0x5002, 2, 1, 3, 3  # two markers, frames 1 to 3, data from the third block on
+    >>> words[6:8] = np.array([-1.0], "<f4").view("<u2")  # floating point
+    >>> parameters = bytes([0, 0, 0, 84]) + bytes(508)  # Intel
+    >>> positions = np.ones((3, 2, 4), "<f4")  # x, y, z, residual
+    >>> _ = Path("clip.c3d").write_bytes(words.tobytes() + parameters + positions.tobytes())
+    >>> read_c3d("clip.c3d").shape
+    (3, 2, 3)
     """
     path = Path(path)
     if path.stat().st_size > MAX_BYTES:
@@ -45,10 +59,10 @@ def read_c3d(path: str | Path) -> np.ndarray:
     row, begin = 4 * points + analog, (start - 1) * _BLOCK
     needed, there = frames * row * size, max(len(data) - begin, 0)
     if there < needed:
-        raise FeatureError(f"{path}: cut off, the header promises {needed} bytes of data and {there} are there")
+        raise FeatureError(f"{path}: truncated; the header announces {needed} bytes of data, but there are {there}")
     section = data[begin : begin + needed]
     values = _floats(section, processor) if scale < 0 else _integers(section, processor, signed=True)
-    with np.errstate(invalid="ignore"):  # damaged numbers may be signalling NaN
+    with np.errstate(invalid="ignore"):  # damaged numbers may be signaling NaN
         quads = values.reshape(frames, row)[:, : 4 * points].reshape(frames, points, 4).astype(np.float64)
     tracks = quads[:, :, :3] * (1.0 if scale < 0 else scale)
     tracks[~(quads[:, :, 3] >= 0)] = np.nan
@@ -61,7 +75,7 @@ def _processor(data: bytes, path: Path) -> int:
         raise FeatureError(f"{path}: not a C3D file; its header must have {_BLOCK} bytes, the second being 0x50")
     at = (data[0] - 1) * _BLOCK + 3
     if not 0 < at < len(data) or data[at] not in (_INTEL, _DEC, _SGI):
-        raise FeatureError(f"{path}: the parameter block of the C3D file is damaged or cut off")
+        raise FeatureError(f"{path}: the parameter block of the C3D file is damaged or truncated")
     return data[at]
 
 

@@ -15,7 +15,7 @@ EMBEDDINGS: tuple[Embedding, ...] = ("covariance", "augmented", "gaussian")
 Shrinkage = Literal["ledoit_wolf", "oas"]
 
 RIDGE = 1e-3  # the paper's delta, as a fraction of the trace
-_EQUAL = "all samples are equal: their covariance is zero and no ridge relative to it helps"
+_EQUAL = "all samples are identical: their covariance is zero, and a ridge relative to it cannot help"
 
 
 def is_constant(low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -40,6 +40,17 @@ class StreamingCovariance:
         Samples seen so far.
     mean : ndarray (d,)
         Their mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spdsl.features import StreamingCovariance
+    >>> rng = np.random.default_rng(0)
+    >>> stream = StreamingCovariance()
+    >>> for _ in range(3):
+    ...     _ = stream.update(rng.random((100, 4)))
+    >>> stream.covariance().shape
+    (4, 4)
     """
 
     def __init__(self) -> None:
@@ -61,11 +72,11 @@ class StreamingCovariance:
             raise FeatureError(f"samples have {samples.shape[1]} entries, those before them had {len(self.mean)}")
         bad = np.flatnonzero(~np.isfinite(samples).all(axis=1))
         if len(bad):
-            raise FeatureError(f"sample {self.count + bad[0]} holds NaN or infinity: drop it or fill it in first")
+            raise FeatureError(f"sample {self.count + bad[0]} holds NaN or infinity; remove it or fill it in first")
         k, mean = len(samples), samples.mean(axis=0)
-        centred, delta = samples - mean, mean - self.mean
+        centered, delta = samples - mean, mean - self.mean
         total = self.count + k
-        self._scatter += centred.T @ centred + np.outer(delta, delta) * (self.count * k / total)
+        self._scatter += centered.T @ centered + np.outer(delta, delta) * (self.count * k / total)
         self.mean = self.mean + delta * (k / total)
         self.count = total
         self._low = np.minimum(self._low, samples.min(axis=0))
@@ -75,7 +86,7 @@ class StreamingCovariance:
     def covariance(self, ddof: int = 1) -> np.ndarray:
         """Covariance (d, d) of everything seen, divided by `count - ddof`; samples that are all equal are refused."""
         if self.count - ddof < 1:
-            raise FeatureError(f"a covariance needs at least {ddof + 1} samples, here are {self.count}")
+            raise FeatureError(f"a covariance needs at least {ddof + 1} samples, got {self.count}")
         if is_constant(self._low, self._high):
             raise FeatureError(_EQUAL)
         return self._scatter / (self.count - ddof)
@@ -106,11 +117,19 @@ def set_covariance(
     Returns
     -------
     ndarray, symmetric; positive definite wherever `ridge > 0`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spdsl.features import set_covariance
+    >>> rng = np.random.default_rng(0)
+    >>> set_covariance(rng.random((10, 5)), embedding="augmented").shape
+    (6, 6)
     """
     if embedding not in EMBEDDINGS:
         raise ValueError(f"embedding={embedding!r}: choose from {', '.join(EMBEDDINGS)}")
     if not 0 <= ridge < np.inf:
-        raise ValueError(f"ridge={ridge!r}: it is a fraction of the trace, zero or more")
+        raise ValueError(f"ridge={ridge!r}: it must be a fraction of the trace, zero or more")
     moments = StreamingCovariance()
     for chunk in _chunks(samples):
         moments.update(chunk)
@@ -145,18 +164,27 @@ def set_factors(
     Returns
     -------
     SetFactors, for `FactoredSPD(*zip(*map(set_factors, sets)))`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spdsl.features import set_factors
+    >>> rng = np.random.default_rng(0)
+    >>> F, delta, mean = set_factors(rng.random((10, 50)), embedding="augmented")
+    >>> F.shape, mean.shape
+    ((50, 10), (50,))
     """
     if embedding not in ("covariance", "augmented"):
         raise ValueError(f"embedding={embedding!r}: factors exist for 'covariance' and 'augmented'")
     if not 0 <= ridge < np.inf:
-        raise ValueError(f"ridge={ridge!r}: it is a fraction of the trace, zero or more")
+        raise ValueError(f"ridge={ridge!r}: it must be a fraction of the trace, zero or more")
     chunks = [_as_rows(chunk) for chunk in _chunks(samples)]
     rows = np.concatenate(chunks) if chunks else np.empty((0, 0))
     if len(rows) < 2:
-        raise FeatureError(f"a covariance needs at least 2 samples, here are {len(rows)}")
+        raise FeatureError(f"a covariance needs at least 2 samples, got {len(rows)}")
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if len(bad):
-        raise FeatureError(f"sample {bad[0]} holds NaN or infinity: drop it or fill it in first")
+        raise FeatureError(f"sample {bad[0]} holds NaN or infinity; remove it or fill it in first")
     if is_constant(rows.min(axis=0), rows.max(axis=0)):
         raise FeatureError(_EQUAL)
     mean = rows.mean(axis=0)
@@ -165,7 +193,22 @@ def set_factors(
 
 
 def add_ridge(S: np.ndarray, ridge: float = RIDGE) -> np.ndarray:
-    """Return `S + ridge * trace(S) * I`, exactly symmetric; a set without any spread is refused."""
+    """Return `S + ridge * trace(S) * I`, exactly symmetric; a set without any spread is refused.
+
+    Parameters
+    ----------
+    S : ndarray (d, d)
+    ridge : float
+        Fraction of the trace added to the diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spdsl.features import add_ridge
+    >>> add_ridge(np.diag([1.0, 0.0]), 0.1)
+    array([[1.1, 0. ],
+           [0. , 0.1]])
+    """
     trace = np.trace(S)
     if not trace > np.finfo(float).tiny:
         raise FeatureError(_EQUAL)
@@ -177,7 +220,23 @@ def add_ridge(S: np.ndarray, ridge: float = RIDGE) -> np.ndarray:
 
 
 def embed_gaussian(mean: np.ndarray, S: np.ndarray, embedding: Embedding = "augmented") -> np.ndarray:
-    """Join mean (d,) and covariance (d, d) into one SPD matrix; see `set_covariance` for the three forms."""
+    """Join mean (d,) and covariance (d, d) into one SPD matrix; see `set_covariance` for the three forms.
+
+    Parameters
+    ----------
+    mean : ndarray (d,)
+    S : ndarray (d, d)
+    embedding : {"covariance", "augmented", "gaussian"}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spdsl.features import embed_gaussian
+    >>> embed_gaussian(np.ones(2), np.eye(2))
+    array([[2., 1., 1.],
+           [1., 2., 1.],
+           [1., 1., 1.]])
+    """
     if embedding == "covariance":
         return S
     P = np.block([[S + np.outer(mean, mean), mean[:, None]], [mean[None, :], np.ones((1, 1))]])
@@ -185,16 +244,18 @@ def embed_gaussian(mean: np.ndarray, S: np.ndarray, embedding: Embedding = "augm
         return P
     sign, logdet = np.linalg.slogdet(S)
     if sign <= 0 or not np.isfinite(logdet):
-        raise FeatureError("the Gaussian embedding needs a positive definite covariance: use a ridge above zero")
+        raise FeatureError("the Gaussian embedding needs a positive definite covariance; use a positive ridge")
     return P * np.exp(-logdet / len(P))
 
 
 def as_array(samples: object) -> np.ndarray:
-    """Anything that NumPy understands as an array, or an error that says so."""
+    """Anything that NumPy understands as an array, or an error that says so; masked entries are not dropped unseen."""
+    if any(map(np.ma.is_masked, samples if isinstance(samples, (list, tuple)) else [samples])):
+        raise FeatureError("the data have masked entries; remove these rows, or fill them, e.g. data.filled(...)")
     try:
         return np.asarray(samples)
     except (ValueError, TypeError) as error:
-        raise FeatureError(f"no array: {' '.join(str(error).split())}; pass rows of one length") from None
+        raise FeatureError(f"not an array: {' '.join(str(error).split())}; pass rows of equal length") from None
 
 
 def _as_rows(samples: np.ndarray) -> np.ndarray:
@@ -235,7 +296,7 @@ def _shrunk(samples: np.ndarray | Iterable[np.ndarray], shrinkage: str) -> np.nd
         samples = np.concatenate([_as_rows(chunk) for chunk in samples])
     if not _is_array(samples):
         raise FeatureError(f"shrinkage={shrinkage!r} needs all samples at once: pass an array, not an iterable")
-    rows = _as_rows(np.asarray(samples))
+    rows = _as_rows(as_array(samples))
     size = float(np.abs(rows).max())  # both estimators are equivariant; squares of tiny numbers would vanish in them
     with np.errstate(all="ignore"):
         S = estimators[shrinkage](rows / size)[0] * size**2

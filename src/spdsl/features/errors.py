@@ -1,9 +1,11 @@
-"""The two ways in which turning a file into a matrix can fail: the file, or a missing optional library."""
+"""Errors of reading a file, or of a missing optional library."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
+
+from spdsl.backend.extras import install_hint
 
 #: module -> (what it is for, extra of spdsl that installs it)
 _EXTRAS = {
@@ -22,4 +24,4 @@ def require(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(f"{purpose}, and it is not installed: pip install 'spdsl[{extra}]'") from error
+        raise ImportError(f"{purpose}, but is not installed: {install_hint(extra)}") from error

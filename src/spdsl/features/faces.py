@@ -13,7 +13,7 @@ import numpy as np
 
 from spdsl.features.covariance import RIDGE, Embedding, Shrinkage, set_covariance
 from spdsl.features.errors import FeatureError, require
-from spdsl.features.images import grey_frames
+from spdsl.features.images import gray_frames
 
 Box = tuple[float, float, float]  # left, top, side: the detector's boxes are square
 
@@ -36,7 +36,14 @@ class FaceTrack:
     detected : int
         Frames in which the face was detected.
     filled : int
-        Frames in short gaps, where the box is interpolated between its neighbours.
+        Frames in short gaps, where the box is interpolated between its neighbors.
+
+    Examples
+    --------
+    >>> from spdsl.features import link_faces
+    >>> track = link_faces([[(10, 10, 40)], [], [(12, 10, 40)], []])  # boxes found in each of four frames
+    >>> track.summary()
+    '4 frames: face detected in 2, filled in 1, missing in 1'
     """
 
     boxes: dict[int, Box]
@@ -69,19 +76,48 @@ def track_face(path: str | Path, *, max_gap: int = 10, truncated: str = "error")
     max_gap : int
         Longest run of frames without a detection that is bridged.
     truncated : {"error", "keep"}
-        What to do with a video that is cut off.
+        What to do with a truncated video.
 
     Returns
     -------
     FaceTrack
-        Empty when no face was found.
+        Empty if no face was found.
+
+    Examples
+    --------
+    >>> import os
+    >>> import cv2
+    >>> import numpy as np
+    >>> from skimage.data import astronaut  # a photograph with one face
+    >>> from spdsl.features import track_face
+    >>> os.mkdir("clip")
+    >>> for k in range(4):
+    ...     _ = cv2.imwrite(f"clip/{k}.png", np.roll(astronaut()[..., ::-1], 2 * k, axis=1))
+    >>> track_face("clip").summary()
+    '4 frames: face detected in 4, filled in 0, missing in 0'
     """
-    detections = [detect_faces(frame) for frame in grey_frames(path, truncated=truncated)]
+    detections = [detect_faces(frame) for frame in gray_frames(path, truncated=truncated)]
     return link_faces(detections, max_gap=max_gap)
 
 
 def detect_faces(frame: np.ndarray) -> list[Box]:
-    """Frontal faces in a grey image (height, width) of uint8, as squares in its pixels."""
+    """Frontal faces in a gray image, found by OpenCV's Haar cascade.
+
+    Parameters
+    ----------
+    frame : ndarray of uint8 (height, width)
+
+    Returns
+    -------
+    list of (left, top, side), in pixels
+
+    Examples
+    --------
+    >>> from skimage.data import astronaut  # a photograph with one face
+    >>> from spdsl.features import as_gray, detect_faces
+    >>> len(detect_faces(as_gray(astronaut()[..., ::-1])))
+    1
+    """
     cv2 = require("cv2")
     height, width = frame.shape
     scale = min(1.0, _DETECT_WIDTH / width)
@@ -99,10 +135,12 @@ def _cascade() -> Any:
     # version 5 of OpenCV ships no cascades
     folder = getattr(getattr(cv2, "data", None), "haarcascades", None)
     if folder is None:
-        raise ImportError("this OpenCV ships no face cascade: pip install 'opencv-python-headless<5'")
+        raise ImportError("this version of OpenCV has no face cascade: pip install 'opencv-python-headless<5'")
     cascade = cv2.CascadeClassifier(str(Path(folder) / "haarcascade_frontalface_alt2.xml"))
     if cascade.empty():
-        raise ImportError("OpenCV's face cascade does not load: reinstall it, pip install 'opencv-python-headless<5'")
+        raise ImportError(
+            "the face cascade of OpenCV cannot be loaded; reinstall OpenCV: pip install 'opencv-python-headless<5'"
+        )
     return cascade
 
 
@@ -110,7 +148,25 @@ def _cascade() -> Any:
 
 
 def link_faces(detections: Sequence[Sequence[Box]], *, max_gap: int = 10) -> FaceTrack:
-    """Link detections (a list of boxes for each frame) into one `FaceTrack`; see `track_face`."""
+    """Link the detections of all frames into one track, as `track_face` does.
+
+    Parameters
+    ----------
+    detections : sequence of sequences of (left, top, side)
+        The boxes found in each frame.
+    max_gap : int
+        Longest run of frames without a detection that is bridged.
+
+    Returns
+    -------
+    FaceTrack
+
+    Examples
+    --------
+    >>> from spdsl.features import link_faces
+    >>> sorted(link_faces([[(10, 10, 40)], [], [(12, 10, 40)]]).boxes)
+    [0, 1, 2]
+    """
     tracks: list[dict[int, Box]] = []
     for number, boxes in enumerate(detections):
         free = [track for track in tracks if number - max(track) <= max_gap + 1]
@@ -166,7 +222,28 @@ def _fill_gaps(boxes: dict[int, Box], max_gap: int) -> dict[int, Box]:
 
 
 def crop_face(frame: np.ndarray, box: Box, size: int = 20) -> np.ndarray:
-    """Cut a face out of a grey frame, shrink it to `size` x `size`, equalise its histogram."""
+    """Cut a face out of a gray frame, resize it and equalize its histogram.
+
+    Parameters
+    ----------
+    frame : ndarray of uint8 (height, width)
+    box : (left, top, side)
+        In pixels.
+    size : int
+        Side of the result.
+
+    Returns
+    -------
+    ndarray of uint8 (size, size)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spdsl.features import crop_face
+    >>> frame = np.random.default_rng(0).integers(256, size=(90, 120), dtype=np.uint8)
+    >>> crop_face(frame, (30, 20, 40)).shape
+    (20, 20)
+    """
     cv2 = require("cv2")
     height, width = frame.shape
     side = int(np.clip(round(box[2]), 1, min(height, width)))
@@ -178,9 +255,33 @@ def crop_face(frame: np.ndarray, box: Box, size: int = 20) -> np.ndarray:
 
 
 def face_crops(path: str | Path, track: FaceTrack, *, size: int = 20, truncated: str = "error") -> Iterator[np.ndarray]:
-    """Yield the crops of a tracked face in chunks (k, size, size) of uint8, reading the clip a second time."""
+    """Yield the crops of a tracked face in chunks (k, size, size) of uint8, reading the clip a second time.
+
+    Parameters
+    ----------
+    path : str or Path
+        The video file or folder of frames that was tracked.
+    track : FaceTrack
+    size : int
+        Side of the crops.
+    truncated : {"error", "keep"}
+        As in `track_face`.
+
+    Examples
+    --------
+    >>> import os
+    >>> import cv2
+    >>> import numpy as np
+    >>> from skimage.data import astronaut  # a photograph with one face
+    >>> from spdsl.features import face_crops, track_face
+    >>> os.mkdir("clip")
+    >>> for k in range(4):
+    ...     _ = cv2.imwrite(f"clip/{k}.png", np.roll(astronaut()[..., ::-1], 2 * k, axis=1))
+    >>> [chunk.shape for chunk in face_crops("clip", track_face("clip"))]
+    [(4, 20, 20)]
+    """
     chunk: list[np.ndarray] = []
-    for number, frame in enumerate(grey_frames(path, truncated=truncated)):
+    for number, frame in enumerate(gray_frames(path, truncated=truncated)):
         if number in track.boxes:
             chunk.append(crop_face(frame, track.boxes[number], size))
         if len(chunk) == _CHUNK:
@@ -201,7 +302,7 @@ def face_covariance(
     max_gap: int = 10,
     truncated: str = "error",
 ) -> tuple[np.ndarray, FaceTrack]:
-    """SPD matrix of the face in a clip: 20 x 20 equalised crops, their covariance with the mean, 401 x 401.
+    """SPD matrix of the face in a clip: 20 x 20 equalized crops, their covariance with the mean, 401 x 401.
 
     Parameters
     ----------
@@ -212,7 +313,7 @@ def face_covariance(
     embedding, ridge, shrinkage
         As in `set_covariance`; the paper joins the mean and adds a ridge of 1e-3 of the trace.
     min_faces : int
-        Fewest frames with a face; a clip with less is an error.
+        Minimum number of frames with a face; a clip with fewer is an error.
     max_gap, truncated
         As in `track_face`.
 
@@ -221,6 +322,20 @@ def face_covariance(
     matrix : ndarray (size**2 + 1, size**2 + 1), without the one for `embedding="covariance"`
     track : FaceTrack
         How often the face was found.
+
+    Examples
+    --------
+    >>> import os
+    >>> import cv2
+    >>> import numpy as np
+    >>> from skimage.data import astronaut  # a photograph with one face
+    >>> from spdsl.features import face_covariance
+    >>> os.mkdir("clip")
+    >>> for k in range(4):
+    ...     _ = cv2.imwrite(f"clip/{k}.png", np.roll(astronaut()[..., ::-1], 2 * k, axis=1))
+    >>> S, track = face_covariance("clip", min_faces=4)
+    >>> S.shape, track.detected
+    ((401, 401), 4)
     """
     track = track_face(path, max_gap=max_gap, truncated=truncated)
     if len(track.boxes) < max(min_faces, 2):
@@ -240,12 +355,34 @@ def contact_sheet(path: str | Path, track: FaceTrack, output: str | Path, *, col
     """Write a PNG of evenly spread frames with the box drawn in, each above the crop taken from it.
 
     A white box is a frame with a detection or a filled gap; a frame without a box has no face, and no crop below.
+
+    Parameters
+    ----------
+    path : str or Path
+        The video file or folder of frames that was tracked.
+    track : FaceTrack
+    output : str or Path
+        The image file to write.
+    columns, rows : int
+        Of the grid of frames.
+
+    Examples
+    --------
+    >>> import os
+    >>> import cv2
+    >>> import numpy as np
+    >>> from skimage.data import astronaut  # a photograph with one face
+    >>> from spdsl.features import contact_sheet, track_face
+    >>> os.mkdir("clip")
+    >>> for k in range(4):
+    ...     _ = cv2.imwrite(f"clip/{k}.png", np.roll(astronaut()[..., ::-1], 2 * k, axis=1))
+    >>> contact_sheet("clip", track_face("clip"), "sheet.png")
     """
     cv2 = require("cv2")
     tile = 160
     picked = set(np.linspace(0, track.frames - 1, min(columns * rows, track.frames)).round().astype(int).tolist())
     tiles = []
-    for number, frame in enumerate(grey_frames(path, truncated="keep")):
+    for number, frame in enumerate(gray_frames(path, truncated="keep")):
         if number not in picked:
             continue
         crop = np.zeros((tile // 2, tile), np.uint8)

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from spdsl.data.parameters import check_count
+from spdsl.features.blocks import quadrants
 from spdsl.features.covariance import RIDGE, Shrinkage, as_array, set_covariance
 from spdsl.features.errors import FeatureError, require
-from spdsl.features.images import read_grey
+from spdsl.features.images import as_gray, read_gray
 
 #: features of the classical region covariance, in order
 REGION_FEATURES = ("x", "y", "intensity", "|Ix|", "|Iy|", "|Ixx|", "|Iyy|")
@@ -21,8 +23,8 @@ def dense_sift(image: np.ndarray, *, step: int = 4, patch: int = 16) -> np.ndarr
 
     Parameters
     ----------
-    image : ndarray of uint8 (height, width)
-        Grey image.
+    image : ndarray (height, width) or (height, width, 3 or 4)
+        Gray image of 8 bits, or what `as_gray` makes one of.
     step : int
         Pixels between grid points.
     patch : int
@@ -31,7 +33,18 @@ def dense_sift(image: np.ndarray, *, step: int = 4, patch: int = 16) -> np.ndarr
     Returns
     -------
     ndarray of float32 (points, 128), row by row of the grid
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spdsl.features import dense_sift
+    >>> rng = np.random.default_rng(0)
+    >>> dense_sift(rng.integers(256, size=(64, 64), dtype=np.uint8)).shape
+    (169, 128)
     """
+    step, patch = check_count("step", step, low=1), check_count("patch", patch, low=4)
+    if getattr(image, "dtype", None) != np.uint8 or image.ndim != 2:
+        image = as_gray(image)
     height, width = image.shape
     if min(height, width) < patch:
         raise FeatureError(f"the image is {width} x {height}, smaller than one patch of {patch} x {patch}")
@@ -60,68 +73,110 @@ def material_covariance(
     patch: int = 16,
     ridge: float = RIDGE,
     shrinkage: Shrinkage | None = None,
+    quarters: bool = False,
 ) -> np.ndarray:
-    """Region covariance of dense SIFT, 128 x 128: the image is made grey and `size` x `size` first.
+    """Region covariance of dense SIFT, 128 x 128: the image is made gray and `size` x `size` first.
 
     Parameters
     ----------
-    image : str, Path, or ndarray of uint8 (height, width)
-        Image file or grey image.
+    image : str, Path, or ndarray (height, width) or (height, width, 3 or 4)
+        Image file; or gray, BGR or BGRA image of 8 or 16 bits, or of floating point (0 to 1, or else stretched).
     size : int
         The image is resized to this side, whatever its shape (the paper: 400).
     step, patch
         As in `dense_sift`; the paper: every 4 pixels, 16 x 16.
     ridge, shrinkage
         As in `set_covariance`.
+    quarters : bool
+        A matrix of the whole image and of each of its quarters.
 
     Returns
     -------
-    ndarray (128, 128)
+    ndarray (128, 128), with quarters (5, 128, 128)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spdsl.features import material_covariance
+    >>> rng = np.random.default_rng(0)
+    >>> material_covariance(rng.random((64, 64)), size=64).shape
+    (128, 128)
     """
-    cv2 = require("cv2")
-    grey, name = _grey(image)
-    how = cv2.INTER_AREA if min(grey.shape) > size else cv2.INTER_LINEAR
-    grey = cv2.resize(grey, (size, size), interpolation=how)
+    check_count("size", size, low=1, high=1 << 15)
+    gray, name = _gray(image)
+    gray = _resized(gray, size)
     try:
-        return set_covariance(dense_sift(grey, step=step, patch=patch), ridge=ridge, shrinkage=shrinkage)
+        parts = quadrants(gray) if quarters else [gray]
+        S = [
+            set_covariance(dense_sift(part, step=step, patch=patch), ridge=ridge, shrinkage=shrinkage) for part in parts
+        ]
+        return np.stack(S) if quarters else S[0]
     except FeatureError as error:
         raise FeatureError(f"{name}{error}") from None
 
 
-def region_covariance(image: str | Path | np.ndarray, *, ridge: float = RIDGE) -> np.ndarray:
+def region_covariance(image: str | Path | np.ndarray, *, size: int | None = None, ridge: float = RIDGE) -> np.ndarray:
     """Classical region covariance of Tuzel et al., 7 x 7: position, intensity, first and second derivatives per pixel.
 
     Parameters
     ----------
-    image : str, Path, or ndarray (height, width)
-        Image file or grey image. Position counts from 0 to 1 across the image, intensity from 0 to 1 for uint8.
-        Derivatives are per pixel, so the matrix depends on the resolution: bring images to one size first.
+    image : str, Path, or ndarray (height, width) or (height, width, 3 or 4)
+        Image file; gray image; or BGR or BGRA image. Whole numbers are read as 8 or 16 bits, as in `as_gray`; other numbers
+        of a gray image are taken as they are. Position counts from 0 to 1 across the image, intensity from 0 for black
+        to 1 for white. Derivatives are per pixel, so the matrix depends on the resolution: bring images to one size.
+    size : int, optional
+        The image is resized to this side, whatever its shape.
     ridge : float
         As in `set_covariance`.
 
     Returns
     -------
     ndarray (7, 7), in the order of `REGION_FEATURES`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spdsl.features import region_covariance
+    >>> rng = np.random.default_rng(0)
+    >>> region_covariance(rng.random((32, 32))).shape
+    (7, 7)
     """
-    grey, name = _grey(image)
-    if min(grey.shape) < 3:
-        raise FeatureError(f"{name}the image is {grey.shape[1]} x {grey.shape[0]}: derivatives need 3 x 3")
-    scale = 255.0 if grey.dtype == np.uint8 else 1.0
-    intensity = grey.astype(np.float64) / scale
-    y, x = np.meshgrid(*(np.linspace(0, 1, side) for side in grey.shape), indexing="ij")
+    gray, name = _intensity(image)
+    if size is not None:
+        check_count("size", size, low=3, high=1 << 15)
+        gray = _resized(gray if gray.dtype == np.uint8 else gray.astype(np.float64), size)
+    if min(gray.shape) < 3:
+        raise FeatureError(f"{name}the image is {gray.shape[1]} x {gray.shape[0]}: derivatives need 3 x 3")
+    scale = 255.0 if gray.dtype == np.uint8 else 1.0
+    intensity = gray.astype(np.float64) / scale
+    y, x = np.meshgrid(*(np.linspace(0, 1, side) for side in gray.shape), indexing="ij")
     iy, ix = np.gradient(intensity)
     iyy, ixx = np.gradient(iy, axis=0), np.gradient(ix, axis=1)
     features = [x, y, intensity, *map(np.abs, (ix, iy, ixx, iyy))]
     return set_covariance(np.stack([feature.ravel() for feature in features], axis=1), ridge=ridge)
 
 
-def _grey(image: str | Path | np.ndarray) -> tuple[np.ndarray, str]:
-    """The grey image, and its file's name for messages."""
-    if isinstance(image, (str, Path)):
-        return read_grey(image), f"{image}: "
-    image = as_array(image)
-    if image.ndim != 2 or image.dtype.kind not in "biuf":
-        raise FeatureError(f"the image has shape {image.shape}, dtype {image.dtype}: expected grey (height, width)")
-    if not np.isfinite(image).all():
-        raise FeatureError("the image holds NaN or infinity: fill it in or leave it out")
-    return image, ""
+def _resized(gray: np.ndarray, size: int) -> np.ndarray:
+    """The image with `size` x `size` pixels."""
+    cv2 = require("cv2")
+    how = cv2.INTER_AREA if min(gray.shape) > size else cv2.INTER_LINEAR
+    return cv2.resize(gray, (size, size), interpolation=how)
+
+
+def _gray(image: str | Path | np.ndarray) -> tuple[np.ndarray, str]:
+    """The gray image, and its file's name for messages."""
+    return (read_gray(image), f"{image}: ") if isinstance(image, str | Path) else (as_gray(image), "")
+
+
+def _intensity(image: str | Path | np.ndarray) -> tuple[np.ndarray, str]:
+    """`_gray`, but fractions in a gray image stay what they are; whole numbers are levels of gray, whatever their type."""
+    if isinstance(image, str | Path):
+        return _gray(image)
+    pixels = as_array(image)
+    if pixels.ndim != 2:
+        return _gray(pixels)
+    if pixels.dtype.kind not in "biuf" or not np.isfinite(pixels).all():
+        raise FeatureError("the image holds NaN, infinity, or no numbers: fill it in or leave it out")
+    low, high = (float(pixels.min()), float(pixels.max())) if pixels.size else (0.0, 0.0)
+    levels = pixels.dtype.kind in "iu" or (high > 1 and not (pixels % 1).any())
+    return (as_gray(pixels) if levels and pixels.size and low >= 0 and high <= 65535 else pixels), ""

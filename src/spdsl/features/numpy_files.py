@@ -1,4 +1,4 @@
-"""NumPy's files, read without trust: no pickles, and no memory taken on the word of a header alone."""
+"""NumPy files, read safely: no pickles, and no memory is allocated only because a header says so."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import warnings
 import zipfile
 from collections.abc import Container
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +15,7 @@ import numpy as np
 from spdsl.features.errors import FeatureError
 
 PACKED = 1100  # no compression of archives gains more than this
+_HEADER = 30  # bytes before the name of an entry, at least
 
 
 def read_npy(path: Path) -> np.ndarray:
@@ -30,17 +32,34 @@ def read_npz(path: Path, only: Container[str] | None = None) -> dict[str, np.nda
     arrays: dict[str, np.ndarray] = {}
     try:
         with zipfile.ZipFile(path) as archive:
+            _refuse_overlaps(archive)
             for info in archive.infolist():
                 if info.filename.endswith(".npy") and (only is None or info.filename[:-4] in only):
                     if info.file_size > PACKED * max(info.compress_size, 1):
                         raise ValueError(
-                            f"{info.filename} promises {info.file_size} bytes, {info.compress_size} are stored"
+                            f"{info.filename} announces {info.file_size} bytes, but {info.compress_size} are stored"
                         )
                     with archive.open(info) as file:
-                        arrays[info.filename[:-4]] = _read_array(file, info.file_size)
+                        arrays[info.filename[:-4]] = _read_member(file, info)
     except Exception as error:  # zipfile, zlib and numpy each raise their own
         raise _unreadable(path, error) from None
     return arrays
+
+
+def _refuse_overlaps(archive: zipfile.ZipFile) -> None:
+    """No two entries may share their bytes: a small file could promise, and take, any amount of work."""
+    entries = sorted(archive.infolist(), key=lambda info: info.header_offset)
+    for info, after in pairwise(entries):
+        if info.header_offset + _HEADER + len(info.orig_filename) + info.compress_size > after.header_offset:
+            raise ValueError(f"its entries {info.filename} and {after.filename} overlap; the file is damaged or forged")
+
+
+def _read_member(file: IO[bytes], info: zipfile.ZipInfo) -> np.ndarray:
+    """One array of an archive; an error names it."""
+    try:
+        return _read_array(file, info.file_size)
+    except ValueError as error:
+        raise ValueError(f"the array {info.filename[:-4]!r}: {error}") from error
 
 
 def is_npz(path: Path) -> bool:
@@ -57,17 +76,17 @@ def _read_array(file: IO[bytes], size: int) -> np.ndarray:
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
-        raise ValueError(f"format {version[0]}.{version[1]} holds no plain numbers")
+        raise ValueError(f"format {version[0]}.{version[1]} does not hold plain numbers")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy tells how to save headers of Python 2 again
         shape, fortran, kind = readers[version](file)
     if kind.hasobject:
-        raise ValueError("it holds Python objects, which are not loaded")
+        raise ValueError("it holds Python objects, which are not loaded; save numbers or strings, e.g. by .astype(str)")
     if any(not isinstance(side, int) or side < 0 for side in shape):
         raise ValueError(f"impossible shape {shape}")
     wanted = math.prod(shape) * kind.itemsize
     if wanted > size:
-        raise ValueError(f"its header promises {wanted} bytes, the file has {size}")
+        raise ValueError(f"its header announces {wanted} bytes, but the file has {size}")
     array = np.empty(math.prod(shape), kind)
     _fill(file, array)
     return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
@@ -80,7 +99,7 @@ def _fill(file: IO[bytes], array: np.ndarray) -> None:
     while done < len(view):
         count = file.readinto(view[done:].data)  # type: ignore[attr-defined]
         if not count:
-            raise ValueError(f"cut off: {done} of {len(view)} bytes are there")
+            raise ValueError(f"truncated: it has {done} of {len(view)} bytes")
         done += count
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import json
@@ -15,6 +16,7 @@ import numpy as np
 from spdsl.features.amc import find_skeleton
 from spdsl.features.errors import FeatureError
 from spdsl.features.faces import face_covariance
+from spdsl.features.image_sets import image_set_covariance
 from spdsl.features.images import IMAGE_SUFFIXES, VIDEO_SUFFIXES
 from spdsl.features.materials import material_covariance, region_covariance
 from spdsl.features.motion import MOTION_SUFFIXES, motion_covariance
@@ -23,7 +25,7 @@ from spdsl.features.signals import SIGNAL_SUFFIXES, signal_file_covariance
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of media: which files it takes, and how one becomes matrices (k, n, n) and a note.
+    """One kind of media: which files it takes, and how one becomes k samples (k, n, n) or (k, b, n, n) and a note.
 
     `version` counts changes of the numbers that come out, so that results cached before a change are not used after it.
     """
@@ -44,6 +46,10 @@ def _materials(path: Path, **options: Any) -> tuple[np.ndarray, str]:
     return material_covariance(path, **options)[None], ""
 
 
+def _sets(path: Path, **options: Any) -> tuple[np.ndarray, str]:
+    return image_set_covariance(path, **options)[None], ""
+
+
 def _regions(path: Path, **options: Any) -> tuple[np.ndarray, str]:
     return region_covariance(path, **options)[None], ""
 
@@ -59,6 +65,7 @@ def _signals(path: Path, **options: Any) -> tuple[np.ndarray, str]:
 KINDS: dict[str, Kind] = {
     "faces": Kind(VIDEO_SUFFIXES, face_covariance, _faces, folders=True),
     "materials": Kind(IMAGE_SUFFIXES, material_covariance, _materials),
+    "sets": Kind(VIDEO_SUFFIXES, image_set_covariance, _sets, folders=True),
     "regions": Kind(IMAGE_SUFFIXES, region_covariance, _regions),
     "motion": Kind(MOTION_SUFFIXES, motion_covariance, _motion),
     "signals": Kind(SIGNAL_SUFFIXES, signal_file_covariance, _signals),
@@ -72,9 +79,15 @@ class Recipe:
     Parameters
     ----------
     kind : str
-        A name in `KINDS`: faces, materials, regions, motion, signals.
+        A name in `KINDS`: faces, materials, sets, regions, motion, signals.
     options : mapping
         Keyword arguments of the kind's function, e.g. `ridge` or `size`.
+
+    Examples
+    --------
+    >>> from spdsl.features import Recipe
+    >>> Recipe("regions", {"size": 64}).defaults()
+    {'size': None, 'ridge': 0.001}
     """
 
     kind: str
@@ -83,13 +96,12 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r}: choose from {', '.join(KINDS)}")
-        unknown = set(self.options) - set(self._defaults())
+        unknown = set(self.options) - set(self.defaults())
         if unknown:
-            raise TypeError(
-                f"{self.kind} has no option {min(unknown)!r}; its options are {', '.join(self._defaults())}"
-            )
+            raise TypeError(f"{self.kind} has no option {min(unknown)!r}; its options are {', '.join(self.defaults())}")
 
-    def _defaults(self) -> dict[str, Any]:
+    def defaults(self) -> dict[str, Any]:
+        """All options of this kind, with their defaults."""
         parameters = inspect.signature(KINDS[self.kind].function).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
@@ -105,9 +117,39 @@ class Recipe:
 
     def text(self) -> str:
         """The recipe as one line of JSON, defaults spelled out: a default that changes is another recipe."""
-        full = self._defaults() | dict(self.options)
+        full = self.defaults() | dict(self.options)
         options = {name: value if _plain(value) else str(value) for name, value in full.items()}
         return json.dumps({"kind": self.kind, "version": KINDS[self.kind].version, **options}, sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> Recipe:
+        """The recipe that `text` describes; an error if this version would make other numbers of it."""
+        content = json.loads(text)
+        kind, version = content.pop("kind"), content.pop("version")
+        recipe = cls(kind, {name: _value(value) for name, value in content.items()})
+        if version != KINDS[kind].version:
+            raise FeatureError(
+                f"the recipe {kind} of this version of spdsl makes other matrices (version {KINDS[kind].version}, not "
+                f"{version}); compute the matrices again, or fit again"
+            )
+        return recipe
+
+    def described(self) -> str:
+        """The recipe in words: its kind, and the options that are not the defaults."""
+        full = self.defaults() | dict(self.options)
+        changed = {name: full[name] for name, usual in self.defaults().items() if not _same(full[name], usual)}
+        return " ".join([self.kind, *(f"{name}={_shown(value)}" for name, value in changed.items())])
+
+    def differs(self, other: Recipe) -> str:
+        """What sets matrices of `other` apart, "" if nothing; where a skeleton lies does not count."""
+        if self.kind != other.kind:
+            return f"{other.kind}, not {self.kind}"
+        ours, theirs = (recipe.defaults() | dict(recipe.options) for recipe in (self, other))
+        odd = [name for name in ours if name != "skeleton" and not _same(ours[name], theirs[name])]
+        if not odd:
+            return ""
+        first, second = (", ".join(f"{name}={_shown(have[name])}" for name in odd) for have in (theirs, ours))
+        return f"{self.kind} with {first}, not {second}"
 
     def key(self) -> str:
         """Digest of the recipe."""
@@ -125,7 +167,7 @@ class Recipe:
             return []
 
     def __call__(self, path: str | Path) -> tuple[np.ndarray, str]:
-        """Matrices (k, n, n) of one file, and a line for the report (may be empty)."""
+        """Matrices (k, n, n), or (k, b, n, n), of one file, and a line for the report (may be empty)."""
         matrices, note = KINDS[self.kind].extract(Path(path), **self.options)
         if not np.isfinite(matrices).all():
             raise FeatureError(f"{path}: the matrix holds NaN or infinity; rescale the data")
@@ -134,3 +176,25 @@ class Recipe:
 
 def _plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
+
+
+def _value(value: Any) -> Any:
+    """An option as `Recipe.text` writes it: sequences are the text of a Python literal."""
+    if isinstance(value, str) and value[:1] in ("[", "("):
+        return ast.literal_eval(value)
+    return value
+
+
+def _same(one: Any, two: Any) -> bool:
+    """Whether two values of an option are equal; a list is as good as a tuple."""
+    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
+        return len(one) == len(two) and all(map(_same, one, two))
+    return bool(one == two)
+
+
+def _shown(value: Any) -> str:
+    """A value as it is written on the command line."""
+    try:
+        return json.dumps(value).strip('"')
+    except TypeError:
+        return str(value)

@@ -18,9 +18,22 @@ def read_table(path: str | Path) -> np.ndarray:
 
     One header line without any number is allowed in text; an empty cell is NaN.
 
+    Parameters
+    ----------
+    path : str or Path
+
     Returns
     -------
     ndarray of float64; two-dimensional for text
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from spdsl.features import read_table
+    >>> _ = Path("table.csv").write_text("a, b\\n1, 2\\n3,\\n")
+    >>> read_table("table.csv")
+    array([[ 1.,  2.],
+           [ 3., nan]])
     """
     path = Path(path)
     return _read_npy(path) if path.suffix.lower() == ".npy" else _read_csv(path)
@@ -58,7 +71,7 @@ def _read_csv(path: Path) -> np.ndarray:
         if len(rows[-1]) != len(rows[0]):
             raise FeatureError(f"{path}: row {number} has {len(rows[-1])} columns, those before it {len(rows[0])}")
     if not rows:
-        raise FeatureError(f"{path}: a header and no numbers")
+        raise FeatureError(f"{path}: a header but no numbers")
     return np.array(rows, dtype=np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Fitted models on disk: one safetensors file of arrays and a JSON header; nothing in it is ever executed."""
+"""Fitted models on disk: one safetensors file with arrays and a JSON header; nothing in it is ever executed."""
 
 from spdsl.models.errors import ModelFileError, ModelVersionWarning
 from spdsl.models.parts import savable

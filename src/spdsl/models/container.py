@@ -1,53 +1,45 @@
-"""The file itself: safetensors, with a header of ours and a digest of everything in its metadata."""
+"""The file format: safetensors, with our header and a digest of everything in the metadata."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
+from spdsl.backend.extras import install_hint
 from spdsl.models.errors import ModelFileError
-from spdsl.writing import written_whole
+from spdsl.models.files import written_whole
+from spdsl.models.migrations import MIGRATIONS, Header
 
-FORMAT = 1
-KEY = "spdsl"  # of the metadata; a single one, since safetensors keeps them in no order
-HEADER_BYTES = 1 << 25  # thousands of times what a model needs; a longer header is not even read
-Header = dict[str, Any]
-
-
-def _from_0(header: Header) -> Header:
-    """Before the first release the estimator lay flat in the header, its class under its own key."""
-    model = {"estimator": header["class"], "params": header["params"], "fitted": header["fitted"]}
-    return {"format": 1, "versions": header["versions"], "left_out": [], "notes": {}, "model": model}
-
-
-#: from a format to the next one
-MIGRATIONS: dict[int, Callable[[Header], Header]] = {0: _from_0}
+FORMAT = 2
+KEY = "spdsl"  # in the metadata; only one, since safetensors does not keep their order
+HEADER_BYTES = 1 << 25  # thousands of times what a model needs; a longer header is not read
 
 
 def write(path: Path, header: Header, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write header and arrays, whole or not at all."""
+    """Write header and arrays atomically."""
     library = _safetensors("numpy")
     sealed = {**header, "sha256": digest(header, arrays)}
     data = library.save(dict(arrays), metadata={KEY: _text(sealed)})
     if int.from_bytes(data[:8], "little") > HEADER_BYTES:
-        raise ModelFileError(f"{path}: the header would be longer than {HEADER_BYTES >> 20} MB: too many labels")
+        raise ModelFileError(
+            f"{path}: the header would be longer than {HEADER_BYTES >> 20} MB because of too many labels"
+        )
     with written_whole(path) as file:
         file.write(data)
 
 
 def read(path: Path) -> tuple[Header, dict[str, np.ndarray]]:
-    """Header, in the present format, and arrays of a file that is what it was when it was written."""
+    """Header, converted to the current format, and arrays of a file whose digest is correct."""
     library = _safetensors()
     header = _read_header(path)
     version = header.get("format")
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
-        raise ModelFileError(f"{path}: its format is {str(version)[:80]!r}, which is none")
+        raise ModelFileError(f"{path}: unknown format {str(version)[:80]!r}")
     if version > FORMAT:
         made = header.get("versions")
         by = f" by spdsl {str(made.get('spdsl'))[:20]}" if isinstance(made, dict) else ""
@@ -56,9 +48,9 @@ def read(path: Path) -> tuple[Header, dict[str, np.ndarray]]:
         )
     try:
         with library.safe_open(path, framework="numpy") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dict
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is not a dict
     except Exception as error:  # safetensors, NumPy and the operating system each raise their own
-        raise ModelFileError(f"{path}: damaged or no model file ({error}); copy it again, or fit again") from None
+        raise ModelFileError(f"{path}: damaged or not a model file ({error}); copy it again, or fit again") from None
     claimed = header.pop("sha256", None)
     if claimed != _digest_or_none(header, arrays):
         raise ModelFileError(
@@ -68,7 +60,7 @@ def read(path: Path) -> tuple[Header, dict[str, np.ndarray]]:
         for old in range(version, FORMAT):
             header = MIGRATIONS[old](header)
     except (KeyError, TypeError) as error:
-        raise ModelFileError(f"{path}: its header of format {version} lacks {error}") from None
+        raise ModelFileError(f"{path}: its header (format {version}) lacks {error}") from None
     return header, arrays
 
 
@@ -83,7 +75,7 @@ def digest(header: Header, arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def _digest_or_none(header: Header, arrays: Mapping[str, np.ndarray]) -> str | None:
-    """The digest, None where an edited header cannot be written as JSON again."""
+    """The digest, or None if an edited header cannot be written as JSON."""
     try:
         return digest(header, arrays)
     except (ValueError, RecursionError):
@@ -91,38 +83,38 @@ def _digest_or_none(header: Header, arrays: Mapping[str, np.ndarray]) -> str | N
 
 
 def _text(header: Header) -> str:
-    """The one way in which a header is written: equal headers have equal digests."""
+    """Serialize a header; equal headers have equal digests."""
     return json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _read_header(path: Path) -> Header:
-    """Our header, before anything as long as the file claims to be is taken from memory."""
+    """Our header, read before allocating any length that the file claims."""
     if path.is_dir():
-        raise ModelFileError(f"{path}: a folder, not a model file")
+        raise ModelFileError(f"{path}: is a folder, not a model file")
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
     size = path.stat().st_size
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or not 2 <= length <= min(size - 8, HEADER_BYTES):
-            raise ModelFileError(f"{path}: cut off, or no model file of spdsl (a safetensors file)")
+            raise ModelFileError(f"{path}: truncated, or not a model file of spdsl (a safetensors file)")
         raw = file.read(length)
     try:
         text = json.loads(raw)["__metadata__"][KEY]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ModelFileError(f"{path}: no model file of spdsl (it has no readable header of ours)") from None
+        raise ModelFileError(f"{path}: not a model file of spdsl (it has no readable spdsl header)") from None
     try:
         header = json.loads(text)
     except (ValueError, TypeError, RecursionError):
         header = None
     if not isinstance(header, dict):
-        raise ModelFileError(f"{path}: its header is no JSON; copy it again, or fit again")
+        raise ModelFileError(f"{path}: its header is not JSON; copy it again, or fit again")
     return header
 
 
 def _safetensors(module: str = "") -> ModuleType:
-    """The library, or an error that says how to get it."""
+    """The library, or an error that says how to install it."""
     try:
         return __import__(f"safetensors.{module}" if module else "safetensors", fromlist=["_"])
     except ImportError as error:
-        raise ImportError("models on disk need safetensors: pip install 'spdsl[models]'") from error
+        raise ImportError(f"models on disk need safetensors: {install_hint('models')}") from error

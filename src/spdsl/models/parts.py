@@ -1,4 +1,4 @@
-"""The classes that may stand in a model file. A name in a file is looked up here and nowhere else."""
+"""The classes that may be stored in a model file. Names in a file are looked up only here."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from spdsl.backend.extras import install_hint
 from spdsl.models.errors import ModelFileError
 
 C = TypeVar("C", bound=type)
@@ -16,20 +17,20 @@ C = TypeVar("C", bound=type)
 
 @dataclass(frozen=True)
 class Part:
-    """A class that may stand in a model file.
+    """A class that may be stored in a model file.
 
     Attributes
     ----------
     name : str
-        In files; our own classes by their bare name.
+        Name in files; our own classes have no prefix.
     module, attribute : str
-        Where the class is found.
+        Where the class is defined.
     needed : tuple of str
-        Fitted attributes without which it cannot be used.
+        Fitted attributes that it requires.
     check : callable, optional
-        What is wrong with an object, or None; for classes that could do harm with what an edited file gives them.
+        Returns what is wrong with an object, or None; for classes that could do harm if a file was edited.
     renamed : tuple of pairs
-        Two names that different versions give to the same attribute; a file has either, an object gets both.
+        Two names of the same attribute in different versions; files have either one, objects get both.
     """
 
     name: str
@@ -45,19 +46,36 @@ class Part:
         return self.module.partition(".")[0]
 
     def find(self) -> type:
-        """The class itself; imported on demand, since most models need few of them."""
+        """The class itself, imported on demand, since most models need only a few."""
         try:
             return getattr(importlib.import_module(self.module), self.attribute)
         except (ImportError, AttributeError) as error:
-            raise ImportError(f"this model holds a {self.name}, which cannot be imported ({error})") from error
+            hint = f"; {install_hint('pyriemann')}" if self.package == "pyriemann" else ""
+            raise ImportError(f"this model contains a {self.name}, which cannot be imported ({error}){hint}") from error
 
 
 PARTS: dict[str, Part] = {}
-_OURS = ("spdsl.baselines", "spdsl.estimators", "spdsl.heads", "spdsl.neighbors")  # their classes enter by `savable`
+_OURS = ("spdsl.baselines", "spdsl.estimators", "spdsl.features.transformers")  # their classes are added by `savable`
 
 
 def savable(*needed: str) -> Callable[[C], C]:
-    """Class decorator: objects of this class, but not of its subclasses, can be saved; `needed` as in `Part`."""
+    """Class decorator: objects of this class, but not of its subclasses, can be saved.
+
+    Parameters
+    ----------
+    *needed : str
+        Fitted attributes without which a file is refused.
+
+    Examples
+    --------
+    >>> from sklearn.base import BaseEstimator
+    >>> from spdsl.models import savable
+    >>> @savable("mean_")
+    ... class Center(BaseEstimator):
+    ...     def fit(self, X, y=None):
+    ...         self.mean_ = X.mean(axis=0)
+    ...         return self
+    """
 
     def register(cls: C) -> C:
         PARTS[cls.__name__] = Part(cls.__name__, cls.__module__, cls.__name__, needed)
@@ -70,31 +88,35 @@ def part_of(value: Any) -> Part | None:
     """The entry of an object's class, if it has one."""
     cls = type(value)
     for part in PARTS.values():
-        # modules that are compared by name only are not imported for it
+        # compared by name, so that no module is imported
         if part.attribute == cls.__name__ and part.package == cls.__module__.partition(".")[0] and part.find() is cls:
             return part
     return None
 
 
 def get_part(name: Any) -> Part:
-    """The entry of that name, or an error."""
+    """The entry of this name, or an error."""
     for module in _OURS if isinstance(name, str) and name not in PARTS else ():
         importlib.import_module(module)
     if not isinstance(name, str) or name not in PARTS:
-        raise ModelFileError(f"it names the class {str(name)[:80]!r}, which is none that spdsl saves")
+        raise ModelFileError(f"it contains an unknown class {str(name)[:80]!r}")
     return PARTS[name]
 
 
-# ------------------------------------------------------------------------------------- what other packages contribute
+# ------------------------------------------------------------------------------------- classes of other packages
 
 
 def _pipeline_fault(pipeline: Any) -> str | None:
-    """A pipeline with a memory would, when fitted again, read pickles from a folder that the file names."""
-    return None if pipeline.memory is None else f"its memory is {pipeline.memory!r} where only None can be saved"
+    """A pipeline with a memory would, when fitted again, read pickles from a folder given in the file."""
+    return (
+        None
+        if pipeline.memory is None
+        else f"its memory is {pipeline.memory!r}, and only None can be saved; call set_params(memory=None)"
+    )
 
 
 def _machine_fault(machine: Any) -> str | None:
-    """Whether the arrays of a support vector machine fit together: its compiled code does not look."""
+    """What is wrong with the arrays of a support vector machine, which its compiled code does not check, or None."""
     if not hasattr(machine, "support_"):
         return None
     try:
@@ -113,16 +135,16 @@ def _machine_fault(machine: Any) -> str | None:
         for name, (dtype, shape) in shapes.items():
             array = getattr(machine, name)
             if array.dtype != dtype or array.shape != shape:
-                return f"its {name} is {array.dtype} {array.shape} instead of {dtype} {shape}"
+                return f"its {name} is {array.dtype} {array.shape} but must be {dtype} {shape}"
             if not array.flags.c_contiguous:
                 return f"its {name} has the wrong order of axes"
         index, shares = machine.support_, machine._n_support
         if vectors and not (index.min() >= 0 and index.max() < machine.shape_fit_[0]):
-            return "its support_ points outside the training set"
+            return "its support_ has indices outside the training set"
         if shares.min() < 0 or int(shares.sum()) != vectors:
-            return "its _n_support does not add up"
+            return "its _n_support has a wrong sum"
         if not isinstance(machine.kernel, str) or machine._sparse or not np.isfinite(float(machine._gamma)):
-            return "its kernel is none that can be saved"
+            return "its kernel cannot be saved"
     except (AttributeError, TypeError, ValueError, IndexError) as error:
         return f"its arrays do not fit together ({error})"
     return None
@@ -140,6 +162,9 @@ _RENAMED = (
 for _module, _attribute, _needed, _check in (
     ("sklearn.pipeline", "Pipeline", (), _pipeline_fault),
     ("sklearn.preprocessing", "StandardScaler", ("n_features_in_",), None),
+    ("sklearn.preprocessing", "MinMaxScaler", ("n_features_in_",), None),
+    ("sklearn.preprocessing", "RobustScaler", ("n_features_in_",), None),
+    ("sklearn.preprocessing", "Normalizer", ("n_features_in_",), None),
     ("sklearn.preprocessing", "LabelBinarizer", ("classes_", "y_type_"), None),
     ("sklearn.decomposition", "PCA", ("components_", "mean_"), None),
     ("sklearn.discriminant_analysis", "LinearDiscriminantAnalysis", _LINEAR, None),
@@ -148,6 +173,10 @@ for _module, _attribute, _needed, _check in (
     ("sklearn.naive_bayes", "GaussianNB", ("classes_", "theta_", "var_"), None),
     ("sklearn.svm", "LinearSVC", _LINEAR, None),
     ("sklearn.svm", "SVC", _MACHINE, _machine_fault),
+    ("pyriemann.estimation", "Covariances", (), None),
+    ("pyriemann.estimation", "Shrinkage", (), None),
+    ("pyriemann.tangentspace", "FGDA", ("classes_", "_W"), None),
+    ("pyriemann.classification", "FgMDM", ("classes_", "_mdm", "_fgda"), None),
     ("pyriemann.tangentspace", "TangentSpace", ("reference_",), None),
     ("pyriemann.classification", "MDM", ("classes_", "covmeans_"), None),
 ):

@@ -1,4 +1,4 @@
-"""Save a model, load a model."""
+"""Save and load models."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from spdsl import __version__
 from spdsl.models.container import FORMAT, read, write
+from spdsl.models.encoding import Decoder, Encoder
 from spdsl.models.errors import ModelFileError, ModelVersionWarning
 from spdsl.models.parts import part_of
-from spdsl.models.trees import Decoder, Encoder
 
-_DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # import name to the name in which versions are asked for
+_DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # import name to distribution name
 
 
 def as_path(path: Any) -> Path:
-    """The path, or an error where it is none."""
+    """The path, or an error if it is not one."""
     if not isinstance(path, str | Path):
         raise TypeError(f"path must be a string or a Path that names a file, got {path!r}")
     return Path(path)
@@ -33,15 +33,25 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
     Parameters
     ----------
     model : estimator
-        Of spdsl, or a scikit-learn Pipeline of such and of the scikit-learn classes that spdsl itself uses.
+        An estimator of spdsl, or a scikit-learn Pipeline of these and of scikit-learn classes that spdsl itself uses.
     path : str or Path
-        Replaced only when the new file is whole.
+        An existing file is replaced only when the new one is complete.
     notes : mapping, optional
-        Anything that JSON can say, for `load_with_notes`.
+        Anything that can be written as JSON; `load_with_notes` returns it.
 
     Notes
     -----
-    `callback` and `checkpoint` are not saved, nor is a `random_state` that is no integer. Tensors are saved as arrays.
+    Not saved are `callback`, `checkpoint`, `device`, and a `random_state` that is not an integer. Tensors are saved as arrays.
+
+    Examples
+    --------
+    >>> import spdsl
+    >>> from spdsl.datasets import load_digit_sets
+    >>> X, y = load_digit_sets()
+    >>> model = spdsl.SPDSL(20).fit(X[::20], y[::20])
+    >>> spdsl.save(model, "digits.safetensors")
+    >>> spdsl.load("digits.safetensors").score(X[::20], y[::20])
+    1.0
     """
     part = part_of(model)
     check_is_fitted(model, None if part is None else part.needed or None)
@@ -58,7 +68,7 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
 
 
 def load(path: str | Path) -> Any:
-    """Read a model that `save` has written. Nothing in the file is executed.
+    """Load a model written by `save`. Nothing in the file is executed.
 
     Parameters
     ----------
@@ -67,20 +77,52 @@ def load(path: str | Path) -> Any:
     Returns
     -------
     estimator
-        Fitted as it was, on NumPy arrays; it predicts for tensors as well.
+        The fitted model, with NumPy arrays; it also predicts for tensors.
 
     Raises
     ------
     ModelFileError
-        The file is cut off, was changed, is no model, or comes from a newer version; the message says which.
+        If the file is truncated, was changed, is not a model, or comes from a newer version; the message says which.
+
+    Examples
+    --------
+    >>> import spdsl
+    >>> from spdsl.datasets import load_digit_sets
+    >>> X, y = load_digit_sets()
+    >>> spdsl.SPDSL(20).fit(X[::20], y[::20]).save("digits.safetensors")
+    >>> spdsl.load("digits.safetensors").predict(X[[0, 400]]).tolist()
+    [0, 4]
     """
     return load_with_notes(path)[0]
 
 
 def load_with_notes(path: str | Path) -> tuple[Any, dict[str, Any]]:
-    """A model as `load` reads it, and the notes that were saved with it."""
+    """A model, and the notes that were saved with it.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    estimator, dict
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import spdsl
+    >>> from spdsl.models import load_with_notes
+    >>> model = spdsl.Regularize().fit(np.stack([np.eye(3)] * 4))
+    >>> spdsl.save(model, "model.safetensors", notes={"made by": "me"})
+    >>> load_with_notes("model.safetensors")[1]
+    {'made by': 'me'}
+    """
     path = as_path(path)
     header, kept_aside = read(path)
+    if "model" not in header and "kind" in header:
+        raise ModelFileError(
+            f"{path}: is the {str(header['kind'])[:40]} of a fit, not a model; finish the fit and save it"
+        )
     try:
         decoder = Decoder(kept_aside)
         model, versions, notes = (
@@ -89,15 +131,15 @@ def load_with_notes(path: str | Path) -> tuple[Any, dict[str, Any]]:
             dict(header.get("notes", {})),
         )
         if part_of(model) is None:
-            raise ModelFileError("it holds no estimator")
+            raise ModelFileError("it contains no estimator")
         if decoder.unused:
-            raise ModelFileError(f"nothing uses its array {min(decoder.unused)!r}")
+            raise ModelFileError(f"its array {min(decoder.unused)!r} is not used")
     except ImportError:
         raise
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
-    except Exception as error:  # whatever a header can get wrong: keys, types, lengths
-        raise ModelFileError(f"{path}: its header makes no sense ({type(error).__name__}: {error})") from error
+    except Exception as error:  # anything can be wrong in a header: keys, types, lengths
+        raise ModelFileError(f"{path}: invalid header ({type(error).__name__}: {error})") from error
     _compare_versions(path, versions, decoder.packages)
     return model, notes
 
@@ -111,11 +153,11 @@ def _versions(packages: set[str]) -> dict[str, str]:
 
 
 def _compare_versions(path: Path, saved: dict[str, str], packages: set[str]) -> None:
-    """Warn where a part of the model was saved by another version of its library; our own are read exactly."""
+    """Warn if a part of the model was saved with another version of its library; our own are read exactly."""
     for name, version in _versions(packages - {"spdsl"}).items():
         if version.split(".")[:2] != saved.get(name, "").split(".")[:2]:
             warnings.warn(
-                f"{path}: a part of this model is of {name} {saved.get(name)}, and {version} is installed: compare its "
+                f"{path}: a part of this model was saved with {name} {saved.get(name)}, but {version} is installed; check its "
                 f"predictions, or fit it again",
                 ModelVersionWarning,
                 stacklevel=4,

@@ -1,0 +1,97 @@
+"""Probabilities from the scores of a classifier, by one temperature that samples left out of the fit have chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+FOLDS = 5  # at most; five times four fifths of a fit
+TEMPERATURES = np.geomspace(1e-2, 1e3, 121)  # inverse, for scores of unit spread: neighbors differ by a tenth
+STRIDE = 5  # every so many are tried first, then those beside the best
+SLACK = 0.01  # of the log-loss that one sample more may change: tells answers apart, and costs no calibration on 11 real sets
+
+
+def probabilities(scores: np.ndarray, temperature: float, n_samples: float) -> np.ndarray:
+    """Softmax of scores (N, n_classes) times the inverse temperature, no surer than `n_samples` samples allow.
+
+    A share of 1 / (n_samples + 1) goes to all classes alike.
+    """
+    sure = softmax(temperature * scores)
+    return (n_samples * sure + 1 / sure.shape[1]) / (n_samples + 1)
+
+
+def fit_temperature(
+    scores: np.ndarray, labels: np.ndarray, n_samples: float, weight: np.ndarray | None = None
+) -> float:
+    """The least sure inverse temperature that samples which the fit has not seen do not tell from the best.
+
+    That is the smallest whose mean log-loss is within SLACK / (n_samples + 1) of the least one. Where all of the scores
+    (N, n_classes) are right, the least log-loss itself would make every answer as sure as the next, and the probabilities
+    could not rank them. `labels` are columns of `scores`; the samples may have weights. Without samples or differences to
+    judge by it is one over the spread.
+    """
+    spread = rms(scores, weight) if len(scores) else 1.0
+    if not len(scores) or not spread:
+        return 1.0
+    rows = np.arange(len(scores))
+
+    @cache
+    def loss(k: int) -> float:
+        share = probabilities(scores, TEMPERATURES[k] / spread, n_samples)[rows, labels]
+        return -float(np.average(np.log(share), weights=weight))
+
+    last = len(TEMPERATURES) - 1
+    near = min(range(0, last + 1, STRIDE), key=loss)
+    best = min(range(max(0, near - STRIDE + 1), min(last + 1, near + STRIDE)), key=loss)
+    bound = loss(best) + SLACK / (n_samples + 1)
+    for step in (STRIDE, 1):
+        while best >= step and loss(best - step) <= bound:
+            best -= step
+    # between two of them, so that rounding of the scores moves it by no more than rounding
+    part = 0.0 if best == 0 else (bound - loss(best)) / (loss(best - 1) - loss(best))
+    return float(TEMPERATURES[best] * (TEMPERATURES[best - 1] / TEMPERATURES[best]) ** part) / spread
+
+
+def rms(scores: np.ndarray, weight: np.ndarray | None = None) -> float:
+    """Root mean square of scores centered over the classes; the samples may have weights."""
+    squares = (scores - scores.mean(axis=1, keepdims=True)) ** 2
+    return float(np.sqrt(np.mean(squares) if weight is None else np.average(squares.mean(axis=1), weights=weight)))
+
+
+def folds(labels: np.ndarray, key: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Training and test rows of at most five folds; a class of one is never tested.
+
+    Every class is dealt out in the order of the numbers `key`, one for each sample: the order of the samples does not
+    matter.
+    """
+    order = np.lexsort((key, labels))
+    sizes = np.bincount(labels)
+    place = np.empty(len(labels), int)
+    place[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    count = min(FOLDS, int(sizes.max()))
+    tested = sizes[labels] > 1
+    for k in range(count if count > 1 else 0):
+        test = tested & (place % count == k)
+        yield np.flatnonzero(~test), np.flatnonzero(test)
+
+
+def led_by(P: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Probabilities (N, n_classes) of which the largest one in every row belongs to the chosen class.
+
+    Where another class is ahead, as votes and scores can disagree, the two exchange theirs; where another one is as probable,
+    the chosen one is put ahead by the last digit, so that the first largest entry is its own.
+    """
+    rows, ahead = np.arange(len(P)), P.argmax(axis=1)
+    P = P.copy()
+    P[rows, ahead], P[rows, chosen] = P[rows, chosen], P[rows, ahead]
+    tied = np.flatnonzero(P.argmax(axis=1) != chosen)
+    P[tied, chosen[tied]] = np.nextafter(P[tied, chosen[tied]], 1.0)
+    return P
+
+
+def softmax(A: np.ndarray) -> np.ndarray:
+    """Rows that sum to one, in the ratio of their exponentials."""
+    E = np.exp(A - A.max(axis=1, keepdims=True))
+    return E / E.sum(axis=1, keepdims=True)

@@ -1,0 +1,1 @@
+"""Learning W from labeled samples: graph, objective, problem, line search, solver."""
