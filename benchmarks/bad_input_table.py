@@ -45,6 +45,10 @@ def fit(stack: Any = X, labels: Any = Y, **parameters: Any) -> Any:
     return SPDSL(**{"n_components": 2, "max_iter": 1000, **parameters}).fit(stack, labels)
 
 
+def nearest(labels: Any = Y, **parameters: Any) -> Any:
+    return SPDNearestNeighbor(**parameters).fit(X, labels)
+
+
 def matrices() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Matrices that are none, or not positive definite."""
     yield "a NaN entry", lambda: fit(changed((3, 0, 1), np.nan))
@@ -64,13 +68,14 @@ def shapes() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Stacks of the wrong shape or size."""
     yield "one matrix instead of a stack", lambda: fit(X[0])
     yield "flattened matrices", lambda: fit(X.reshape(N_MATRICES, -1))
-    yield "four axes", lambda: fit(X[None])
+    yield "a stack taken for one sample", lambda: fit(X[None])
+    yield "five axes", lambda: fit(X[None, None])
     yield "not square", lambda: fit(X[:, :3, :])
     yield "no matrices", lambda: fit(X[:0], Y[:0])
     yield "1 x 1 matrices", lambda: fit(X[:, :1, :1])
     yield "other size at `predict`", lambda: fit().predict(X[:, :3, :3])
     yield "other size at `transform`", lambda: fit().transform(X[:, :3, :3])
-    yield "other size in `SPDNearestNeighbor.predict`", lambda: SPDNearestNeighbor().fit(X, Y).predict(X[:, :3, :3])
+    yield "other size in `SPDNearestNeighbor.predict`", lambda: nearest().predict(X[:, :3, :3])
     yield "two sizes in `pairwise_sqdist(A, B)`", lambda: pairwise_sqdist(X, X[:, :3, :3])
     yield "`predict` before `fit`", lambda: SPDSL().predict(X)
 
@@ -111,7 +116,7 @@ def labels() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "y of numbers and strings", lambda: fit(X, mixed)
     yield "y continuous", lambda: fit(X, Y + 0.5)
     yield "one class", lambda: fit(X, np.zeros(N_MATRICES))
-    yield "one class, `SPDNearestNeighbor`", lambda: SPDNearestNeighbor().fit(X, np.zeros(N_MATRICES))
+    yield "one class, `SPDNearestNeighbor`", lambda: nearest(np.zeros(N_MATRICES))
     yield "every class has one sample", lambda: fit(X, np.arange(N_MATRICES))
     yield "one class has one sample", lambda: fit(X, np.where(np.arange(N_MATRICES) == 0, 9, Y))
     yield "all matrices equal", lambda: fit(np.repeat(X[:1], N_MATRICES, axis=0))
@@ -131,29 +136,28 @@ def parameters() -> Iterator[tuple[str, Callable[[], Any]]]:
         ("n_between", 1.5),
         ("n_between", "most"),
         ("n_between", 1000),
-        ("search", "fast"),
-        ("centering", "rows"),
+        ("objective", "rows"),
         ("beta", -1.0),
         ("beta", np.nan),
         ("beta_scale", 0.0),
-        ("manifold", "sphere"),
-        ("init", "zeros"),
-        ("init", np.ones((SIZE, 2))),
-        ("init", np.eye(3, 2)),
         ("max_iter", -1),
         ("max_iter", 2.5),
         ("tol", np.nan),
         ("tol", "small"),
-        ("solver_options", {"rule": "newton"}),
-        ("solver_options", {"steps": 3}),
-        ("n_neighbors", 0),
-        ("n_neighbors", N_MATRICES + 1),
         ("callback", "print"),
+        ("classifier", "forest"),
+        ("solver", "newton"),
+        ("solver", {"steps": 3}),
+        ("solver", {"rule": "newton"}),
+        ("solver", {"search": "fast"}),
+        ("solver", {"manifold": "sphere"}),
+        ("solver", {"init": "zeros"}),
     ]:
-        shown = f"array {value.shape}" if isinstance(value, np.ndarray) else repr(value)
-        if name == "init" and isinstance(value, np.ndarray) and value.all():
-            shown = "array of ones"
-        yield f"`{name}={shown}`", lambda name=name, value=value: fit(**{name: value})
+        yield f"`{name}={value!r}`", lambda name=name, value=value: fit(**{name: value})
+    yield "`solver={'init': array of ones}`", lambda: fit(solver={"init": np.ones((SIZE, 2))})
+    yield "`solver={'init': array (3, 2)}`", lambda: fit(solver={"init": np.eye(3, 2)})
+    for votes in (0, N_MATRICES + 1):
+        yield f"`SPDNearestNeighbor(n_neighbors={votes})`", lambda votes=votes: nearest(n_neighbors=votes)
     yield (
         "`metric='cholesky', manifold='grassmann'`",
         lambda: SPDML(2, metric="cholesky", manifold="grassmann").fit(X, Y),

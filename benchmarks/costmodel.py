@@ -1,4 +1,4 @@
-"""What one iteration moves, computes and holds, as functions of the sizes; `docs/scale.md` explains each line.
+"""What one iteration moves, computes and holds, as functions of the sizes; `docs/guide/scale.md` explains each line.
 
 N matrices n x n, m columns of W, p pairs, s shards on w workers, t trials of the line search per iteration.
 """

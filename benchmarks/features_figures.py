@@ -1,4 +1,4 @@
-"""Figures of the feature extractors on real data: accuracy of plain log-Euclidean neighbours, errors, speed, memory.
+"""Figures of the feature extractors on real data: accuracy of plain log-Euclidean neighbors, errors, speed, memory.
 
 With the folder of the data in SPDSL_DATA: python benchmarks/features_figures.py [mocap] [materials] [sets] [stream]
 """
@@ -18,7 +18,7 @@ from spdsl.features import StreamingCovariance, joint_covariance, read_amc, set_
 
 
 def lem_accuracy(X: np.ndarray, y: np.ndarray, protocol: Protocol, seed: int = 0) -> tuple[float, float]:
-    """Mean and deviation over the draws, in percent, of the nearest neighbour between matrix logarithms."""
+    """Mean and deviation over the draws, in percent, of the nearest neighbor between matrix logarithms."""
     w, V = np.linalg.eigh(X)
     L = ((V * np.log(w)[:, None, :]) @ V.transpose(0, 2, 1)).reshape(len(X), -1)
     sq = (L**2).sum(axis=1)

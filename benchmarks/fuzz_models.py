@@ -1,6 +1,7 @@
 """Damage model files at random and read them: every one must be a clear error, or the very model that was saved.
 
     python benchmarks/fuzz_models.py            # 2,000 damaged files
+    python benchmarks/fuzz_models.py --only pipelines
     python benchmarks/fuzz_models.py --tiny
 
 The last kind of damage edits header or arrays and then makes the digest agree, as only an attacker would; such a file may be
@@ -15,19 +16,38 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pyriemann.estimation import Covariances
+from pyriemann.tangentspace import TangentSpace
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 import spdsl
+from spdsl import SPDSL, LogVectors, MaterialCovariance, Recenter, Regularize, SignalCovariance
 from spdsl.models import ModelFileError, container
-from spdsl.models.trees import Encoder
+from spdsl.models.encoding import Encoder
 
 Rng = np.random.Generator
 METHODS = ("NN-AIM", "CDL", "RSR", "LEML", "SPDML-Stein", "SPDSL-LEM", "SPDSL-LEM+SVM", "SPDSL-LEM+LR", "SPDSL-LEM+LDA")
+#: pipelines, and whether they take images
+PIPELINES: dict[str, tuple[Callable[[], Any], bool]] = {
+    "images": (lambda: make_pipeline(MaterialCovariance(32), Regularize(), SPDSL(4, max_iter=3)), True),
+    "signals": (lambda: make_pipeline(SignalCovariance(lags=(1, 2)), Regularize(), SPDSL(4, max_iter=3)), False),
+    "recentered": (
+        lambda: make_pipeline(SignalCovariance(), Recenter(), SPDSL(3, classifier="svm", max_iter=3)),
+        False,
+    ),
+    "vectors": (lambda: make_pipeline(SignalCovariance(), LogVectors(), StandardScaler(), PCA(3), SVC()), False),
+    "tangent": (lambda: make_pipeline(Covariances("oas"), TangentSpace(), LogisticRegression()), False),
+}
 
 
 def flip_bits(raw: bytes, rng: Rng) -> bytes:
@@ -150,14 +170,14 @@ def _nodes(node: Any) -> Any:
             yield from _nodes(node[key])
 
 
-def fingerprint(model: Any, X: np.ndarray) -> tuple[str, bytes]:
+def fingerprint(model: Any, X: Any) -> tuple[str, bytes]:
     """Everything that a model consists of, and what it says of X."""
     encoder = Encoder()
     tree = encoder.estimator(model, "model")
     return container.digest({"model": tree}, encoder.arrays), model.predict(X).tobytes()
 
 
-def outcome(path: Path, expected: tuple[str, bytes] | None, X: np.ndarray) -> str:
+def outcome(path: Path, expected: tuple[str, bytes] | None, X: Any) -> str:
     """What comes of reading a file."""
     try:
         model = spdsl.load(path)
@@ -172,27 +192,44 @@ def outcome(path: Path, expected: tuple[str, bytes] | None, X: np.ndarray) -> st
     return "identical model" if fingerprint(model, X) == expected else "ANOTHER MODEL"
 
 
+def fitted_models(rng: Rng, only: str | None, *, tiny: bool) -> Iterator[tuple[Any, Any]]:
+    """Fitted models, each with samples that it takes."""
+    labels = np.arange(40) % 4
+    y = np.array(["a", "b", "c", "d"])[labels]
+    signals = rng.standard_normal((40, 6, 20)) * (1 + np.eye(6)[labels])[:, :, None]
+    X = signals @ signals.mT / 20
+    if only != "pipelines":
+        for name in METHODS[-3:] if tiny else METHODS:
+            yield spdsl.METHODS[name].factory().fit(X[:20], y[:20]), X
+    if only != "methods":
+        images = [rng.integers(0, 256, (32, 32)).astype(np.uint8) // (1 + label) for label in labels[:8]]
+        for name in list(PIPELINES)[1:3] if tiny else PIPELINES:
+            make, of_images = PIPELINES[name]
+            samples = images if of_images else signals
+            yield make().fit(samples, y[: len(samples)]), samples
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=("methods", "pipelines"))
     parser.add_argument("--tiny", action="store_true", help="a run of a few seconds")
     args = parser.parse_args()
     count, rng = 60 if args.tiny else args.count, np.random.default_rng(args.seed)
     warnings.simplefilter("ignore")
-    frames = rng.standard_normal((40, 6, 20)) * (1 + np.eye(6)[np.arange(40) % 4])[:, :, None]
-    X, y = frames @ frames.mT / 20, np.array(["a", "b", "c", "d"])[np.arange(40) % 4]
     tally: dict[str, Counter[str]] = {kind: Counter() for kind in (*DAMAGE, RESEALED)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         saved = []
-        for name in METHODS[-3:] if args.tiny else METHODS:
-            model = spdsl.METHODS[name].factory().fit(X[:20], y[:20])
-            model.save(path)
-            saved.append((path.read_bytes(), fingerprint(model, X)))
+        for model, X in fitted_models(rng, args.only, tiny=args.tiny):
+            spdsl.save(model, path)
+            read = fingerprint(spdsl.load(path), X)  # which may add names that attributes have in other versions
+            assert read[1] == fingerprint(model, X)[1]
+            saved.append((path.read_bytes(), read, X))
         for k in range(count):
             kind = list(tally)[k % len(tally)]
-            raw, expected = saved[rng.integers(len(saved))]
+            raw, expected, X = saved[rng.integers(len(saved))]
             if kind == RESEALED:
                 path.write_bytes(raw)
                 reseal(path, rng)

@@ -23,10 +23,11 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 sys.path.insert(0, str(Path(__file__).parent))
-from problems import full_graph, make_problem, neighbours
+from problems import full_graph, make_problem, neighbors
 from spdsl import SPDSL
-from spdsl.manifolds import MANIFOLDS
-from spdsl.solver import Problem, minimize
+from spdsl.geometry.manifolds import MANIFOLDS
+from spdsl.learning.problem import Problem
+from spdsl.learning.solver import minimize
 
 warnings.simplefilter("ignore", ConvergenceWarning)
 
@@ -121,17 +122,18 @@ def speeds(device: str, scale: float) -> dict[str, Any]:
         found[name] = row
         print(f"{name}: {row}", flush=True)
 
-    faces = random_stack(141, 401, device)
-    sparse = make_problem(faces, *neighbours(141, 2), 40)
+    clips, n, m = (141, 401, 40) if scale >= 0.1 else (30, 40, 8)
+    faces = random_stack(clips, n, device)
+    sparse = make_problem(faces, *neighbors(clips, 2), m)
     note("YTC size, sparse (<= 6 ms)", timed(*sparse, 30, device))
-    note("YTC size, full graph", timed(*make_problem(faces, *full_graph(141), 40), 30, device))
+    note("YTC size, full graph", timed(*make_problem(faces, *full_graph(clips), m), 30, device))
     print(profile(*sparse), flush=True)
     del faces, sparse
     N, pairs = max(30, int(20000 * scale)), max(60, int(100000 * scale))
     for metric, want in (("aim", "<= 450 ms"), ("stein", "<= 80 ms")):
         count = max(30, pairs // 10)
         X = random_stack(count, 93, device)
-        graph = neighbours(count, 9)
+        graph = neighbors(count, 9)
         problem = make_problem(X, *graph, 40, metric)
         note(f"{metric}, {len(graph[0])} pairs, {count} x 93 x 93, m = 40 ({want})", timed(*problem, 20, device))
         del X, problem
@@ -139,10 +141,10 @@ def speeds(device: str, scale: float) -> dict[str, Any]:
         if device != "cpu":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-        X = random_stack(N, 401, device, dtype)
-        note(f"bare product, {N} x 401 x 401, {name}", {"ms": bare_ms(X, 40, device)})
-        problem = make_problem(X, *neighbours(N, 2), 40)
-        note(f"LEM, {N} x 401 x 401, m = 40, {name} (<= 100 ms)", timed(*problem, 20, device))
+        X = random_stack(N, n, device, dtype)
+        note(f"bare product, {N} x {n} x {n}, {name}", {"ms": bare_ms(X, m, device)})
+        problem = make_problem(X, *neighbors(N, 2), m)
+        note(f"LEM, {N} x {n} x {n}, m = {m}, {name} (<= 100 ms)", timed(*problem, 20, device))
         if name == "float64":
             print(profile(*problem), flush=True)
         if device != "cpu":
@@ -179,7 +181,7 @@ def fits(device: str, scale: float) -> dict[str, Any]:
         f"{metric}, m = {m}": same_fit(X, y, m, device, X, metric=metric, n_within=5, n_between=5, max_iter=15)
         for metric, m in (("lem", 40), ("lem", 20), ("aim", 20), ("stein", 20))
     }
-    if os.environ.get("SPDSL_DATA"):
+    if os.environ.get("SPDSL_DATA") and scale >= 0.1:
         from realdata import splits
 
         split = next(splits("fpha"))

@@ -22,10 +22,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from iteration import make
+from problems import make
 from spdsl import SPDSL
-from spdsl.metrics import METRICS
-from spdsl.stacks import MemoryStack
+from spdsl.data.memory import MemoryView
+from spdsl.geometry import METRICS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from plain import lem_pair_gradient
@@ -71,7 +71,7 @@ def our_seconds(X: np.ndarray, y: np.ndarray, m: int, iterations: int, between: 
 
 def our_gradient(X: np.ndarray, W: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     """The same sum by the library."""
-    stack = MemoryStack(X)
+    stack = MemoryView(X)
     _, pullback = METRICS["lem"].pairs(stack.start(W), i, j)
     return stack.gradient(pullback(np.ones(len(i))))
 

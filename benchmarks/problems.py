@@ -6,16 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from spdsl import arrays
-from spdsl.graphs import PairGraph
-from spdsl.manifolds import MANIFOLDS
-from spdsl.metrics import METRICS
-from spdsl.objectives import CenteredAlignment
-from spdsl.solver import Problem, minimize
-from spdsl.stacks import MemoryStack
+from spdsl import backend, regularize
+from spdsl.data.memory import MemoryView
+from spdsl.geometry import METRICS
+from spdsl.geometry.manifolds import MANIFOLDS
+from spdsl.learning.graph import PairGraph
+from spdsl.learning.objectives import CenteredAlignment
+from spdsl.learning.problem import Problem
+from spdsl.learning.solver import minimize
 
 
-def neighbours(N: int, between: int, seed: int = 0) -> tuple[PairGraph, np.ndarray]:
+def make(N: int, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Covariances of random sets of 60 frames with the paper's ridge, three sets per class."""
+    rng = np.random.default_rng(seed)
+    F = rng.standard_normal((N, n, 60)) * np.geomspace(1, 0.03, n)[:, None]
+    return regularize(F @ F.mT / 60), np.arange(N) % (N // 3)
+
+
+def neighbors(N: int, between: int, seed: int = 0) -> tuple[PairGraph, np.ndarray]:
     """Labels with three samples a class, and a graph of all pairs within and so many drawn ones between, per sample."""
     labels = np.arange(N) % (N // 3)
     rng = np.random.default_rng(seed)
@@ -40,10 +48,10 @@ def full_graph(N: int) -> tuple[PairGraph, np.ndarray]:
 
 def make_problem(X: Any, graph: PairGraph, labels: np.ndarray, m: int, metric: str = "lem") -> tuple[Problem, Any]:
     """SPDSL's problem on a given graph, with its default width and a start that knows nothing."""
-    W = arrays.like(np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[-1], m)))[0], X)
-    stack, chosen = MemoryStack(X), METRICS[metric]
-    i, j = arrays.like(graph.i, X), arrays.like(graph.j, X)
-    d2 = arrays.to_numpy(chosen.pairs(stack.start(W), i, j)[0])
+    W = backend.like(np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[-1], m)))[0], X)
+    stack, chosen = MemoryView(X), METRICS[metric]
+    i, j = backend.like(graph.i, X), backend.like(graph.j, X)
+    d2 = backend.to_numpy(chosen.pairs(stack.start(W), i, j)[0])
     objective = CenteredAlignment(graph, labels, 1 / np.mean(np.sqrt(d2)) ** 2)
     return Problem(stack, chosen, objective, i, j), W
 

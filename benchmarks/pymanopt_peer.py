@@ -21,10 +21,11 @@ from pymanopt.manifolds import PSDFixedRank
 from pymanopt.optimizers import ConjugateGradient
 from sklearn.exceptions import ConvergenceWarning
 
-from iteration import make
+from problems import make
 from spdsl import SPDSL
-from spdsl.manifolds import MANIFOLDS
-from spdsl.solver import Problem, minimize
+from spdsl.geometry.manifolds import MANIFOLDS
+from spdsl.learning.problem import Problem
+from spdsl.learning.solver import minimize
 
 
 def peer(function: Any, W: np.ndarray, iterations: int, *, shared: bool, autograd: bool = False) -> dict[str, float]:
@@ -63,7 +64,7 @@ def peer(function: Any, W: np.ndarray, iterations: int, *, shared: bool, autogra
 
 def ours(problem: Problem, W: np.ndarray, iterations: int) -> dict[str, float]:
     """The same by our solver."""
-    before = problem.stack.passes
+    before = problem.view.passes
     began = time.perf_counter()
     result = minimize(problem, W, MANIFOLDS["psd"], max_iter=iterations, tol=0.0, gradient_tol=0.0)
     return {
@@ -116,7 +117,7 @@ def main() -> None:
     )
     for metric in ("lem", "stein"):
         W = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1], m)))[0]
-        model = SPDSL(m, metric=metric, init=W, max_iter=iterations, tol=0.0)
+        model = SPDSL(m, metric=metric, solver={"init": W}, max_iter=iterations, tol=0.0)
         for name, row in (
             ("spdsl", fitted(model, X, y)),
             ("pymanopt", peer(model.cost(X, y), W, iterations, shared=True)),

@@ -27,15 +27,15 @@ import numpy as np
 from scale_cluster import cluster, model
 from scale_common import CLASSES, LEM, fit, iterate, peak_mb, write_stack
 from spdsl import SPDSL, FactoredSPD, pairwise_sqdist
+from spdsl.data import Data, as_data
 from spdsl.features import set_factors
-from spdsl.graphs import survey_pairs
-from spdsl.samples import Samples, as_samples
+from spdsl.learning.graph import survey_pairs
 
 # ---------------------------------------------------------------------- on disk
 
 
 def disk(tiny: bool) -> None:
-    N, n, m, limit = (1500, 32, 4, 0) if tiny else (25_000, 128, 8, 1000)
+    N, n, m, limit = (600, 24, 4, 0) if tiny else (25_000, 128, 8, 1000)
     with tempfile.TemporaryDirectory() as folder:
         path = write_stack(Path(folder) / "stack.npy", N, n)
         print(f"{N} matrices {n} x {n}, m = {m}: {path.stat().st_size / 1e9:.2f} GB")
@@ -48,7 +48,7 @@ def disk(tiny: bool) -> None:
         options = {"n_within": 5, "n_between": 5, "max_iter": 10, "tol": 0.0}
         y = np.arange(few) % CLASSES
         here, there = (
-            fit(SPDSL(m, **options), X, y) for X in (np.load(path, mmap_mode="c")[:few], as_samples(path)[:few])
+            fit(SPDSL(m, **options), X, y) for X in (np.load(path, mmap_mode="c")[:few], as_data(path)[:few])
         )
         difference = np.abs(here.components_ - there.components_).max() / np.abs(here.components_).max()
         print(f"{few} of them: W on disk and in memory differ by {difference:.1e} of its largest entry")
@@ -64,7 +64,7 @@ def _limited(path: str, m: str, limit: str) -> dict:
     if int(limit):
         resource.setrlimit(resource.RLIMIT_DATA, (int(limit) << 20,) * 2)
     began = time.perf_counter()
-    N = as_samples(path).shape[0]
+    N = as_data(path).shape[0]
     model = fit(SPDSL(int(m), n_within=5, n_between=5, max_iter=10, tol=0.0), path, np.arange(N) % CLASSES)
     taken = sum(row["seconds"] for row in model.history_)
     before = time.perf_counter() - began - taken
@@ -73,7 +73,7 @@ def _limited(path: str, m: str, limit: str) -> dict:
 
 def _beside(path: str, m: str, repeats: str) -> dict:
     """Iterations on disk and in memory, in turn."""
-    places = {"disk": as_samples(path), "memory": as_samples(np.load(path))}
+    places = {"disk": as_data(path), "memory": as_data(np.load(path))}
     seconds: dict[str, list[float]] = {name: [] for name in places}
     values = {}
     for _ in range(int(repeats)):
@@ -120,11 +120,11 @@ def _factored(N: str, n: str, r: str, m: str) -> dict:
     rng = np.random.default_rng(0)
     y = np.arange(int(N)) % CLASSES
     scale = np.geomspace(1, 0.05, int(n))[:, None]
-    centres = np.random.default_rng(1).standard_normal((CLASSES, int(n), 2))
+    centers = np.random.default_rng(1).standard_normal((CLASSES, int(n), 2))
 
     def frames(k: int) -> np.ndarray:
         F = rng.standard_normal((int(n), int(r))) * scale
-        F[:, :2] += centres[y[k]]
+        F[:, :2] += centers[y[k]]
         return F / np.sqrt(int(r))
 
     factors = [frames(k) for k in range(int(N))]
@@ -153,7 +153,7 @@ def eth80(repeats: int) -> None:
         for name, data in places.items():
             model = fit(SPDSL(40, max_iter=10, tol=0.0), data, box["set_label"])
             seconds[name] += [row["seconds"] for row in model.history_[1:]]
-            products[name].append(product_seconds(as_samples(data), 40))
+            products[name].append(product_seconds(as_data(data), 40))
             cost[name] = model.cost_
     middle = {name: 1000 * float(np.median(taken)) for name, taken in seconds.items()}
     bare = {name: 1000 * float(np.median(taken)) for name, taken in products.items()}
@@ -170,12 +170,12 @@ def eth80(repeats: int) -> None:
     )
 
 
-def product_seconds(samples: Samples, m: int) -> float:
+def product_seconds(samples: Data, m: int) -> float:
     """What of an iteration touches the data: a look and a gradient."""
     N, n, _ = samples.shape
     W, H = np.random.default_rng(0).standard_normal((2, n, m))
     S = np.broadcast_to(np.eye(m), (N, m, m)).copy()
-    stack = samples.stack(m)
+    stack = samples.view(m)
     stack.start(W)
     began = time.perf_counter()
     for _ in range(5):
@@ -188,7 +188,7 @@ def product_seconds(samples: Samples, m: int) -> float:
 
 
 def graph(tiny: bool) -> None:
-    N, n = (3000, 6) if tiny else (50_000, 20)
+    N, n = (1500, 6) if tiny else (50_000, 20)
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         write_logs(path := Path(folder) / "stack.npy", N, n)
@@ -204,7 +204,7 @@ def graph(tiny: bool) -> None:
     recall = np.isin(found["exact"], found["approximate"]).mean()
     faster = found["exact seconds"] / found["approximate seconds"]
     print(
-        f"{N} matrices {n} x {n}, LEM, 10 neighbours within and 10 between {CLASSES} classes: recall {recall:.4f}, "
+        f"{N} matrices {n} x {n}, LEM, 10 neighbors within and 10 between {CLASSES} classes: recall {recall:.4f}, "
         f"speed-up {faster[0]:.1f} ({faster[1]:.1f} of the processor's time)"
     )
 
@@ -224,7 +224,7 @@ def write_logs(path: Path, N: int, n: int) -> None:
 
 
 def _graph(path: str, kind: str, out: str) -> dict:
-    samples = as_samples(path)
+    samples = as_data(path)
     N = samples.shape[0]
     base, began, cpu = peak_mb(), time.perf_counter(), time.process_time()
     labels = np.arange(N) % CLASSES

@@ -16,7 +16,7 @@ import numpy as np
 from costmodel import Rates, Size, cluster_seconds, disk_seconds
 from scale_common import CLASSES, LEM, fit, iterate, some_pairs, write_stack
 from spdsl import SPDSL
-from spdsl.samples import Samples, as_samples
+from spdsl.data import Data, as_data
 
 
 @contextmanager
@@ -107,10 +107,10 @@ def model(tiny: bool) -> None:
     )
 
 
-def calibrate(samples: Samples, m: int) -> tuple[float, float]:
+def calibrate(samples: Data, m: int) -> tuple[float, float]:
     """Bytes of X per second through a pass, and matrices m x m evaluated per second."""
     N, n, _ = samples.shape
-    stack = samples.stack(m)
+    stack = samples.view(m)
     P = stack.start(np.eye(n, m))
     graph = some_pairs(N)
     began = time.perf_counter()
@@ -125,7 +125,7 @@ def calibrate(samples: Samples, m: int) -> tuple[float, float]:
 
 
 def disk_model(folder: str, n: int, m: int, sizes: tuple[int, ...]) -> None:
-    places = [as_samples(write_stack(Path(folder) / f"{N}.npy", N, n)) for N in sizes]
+    places = [as_data(write_stack(Path(folder) / f"{N}.npy", N, n)) for N in sizes]
     read, small = calibrate(places[0], m)
     rates = Rates(read, small)
     print(
@@ -141,8 +141,8 @@ def disk_model(folder: str, n: int, m: int, sizes: tuple[int, ...]) -> None:
 def cluster_model(folder: str, n: int, m: int, sizes: tuple[int, ...]) -> None:
     shards = 4
     with local_cluster() as client:
-        places = [as_samples(write_shards(folder, N, n, shards)) for N in sizes]
-        read, small = calibrate(as_samples(np.load(Path(folder) / f"{n}-{sizes[0]}-0.npy")), m)
+        places = [as_data(write_shards(folder, N, n, shards)) for N in sizes]
+        read, small = calibrate(as_data(np.load(Path(folder) / f"{n}-{sizes[0]}-0.npy")), m)
         task = timed(lambda: client.gather([client.submit(len, "x", pure=False) for _ in range(20)])) / 20
         parcel = np.ones((250, 1000))
         wire = (

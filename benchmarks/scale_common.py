@@ -9,11 +9,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from spdsl import METRICS, SPDSL
-from spdsl.graphs import PairGraph
-from spdsl.manifolds import MANIFOLDS
-from spdsl.objectives import CenteredAlignment
-from spdsl.samples import Samples
-from spdsl.solver import Problem, minimize
+from spdsl.data import Data
+from spdsl.geometry.manifolds import MANIFOLDS
+from spdsl.learning.graph import PairGraph
+from spdsl.learning.objectives import CenteredAlignment
+from spdsl.learning.problem import Problem
+from spdsl.learning.solver import minimize
 
 CLASSES = 10
 LEM = METRICS["lem"]
@@ -52,7 +53,7 @@ def peak_mb() -> float:
 
 
 def some_pairs(N: int, per_sample: int = 12) -> PairGraph:
-    """Random pairs, as many as a graph of nearest neighbours has; for timing iterations."""
+    """Random pairs, as many as a graph of nearest neighbors has; for timing iterations."""
     rng = np.random.default_rng(0)
     i, j = np.repeat(np.arange(N), per_sample), rng.integers(N, size=N * per_sample)
     keys = np.unique((np.minimum(i, j) * N + np.maximum(i, j))[i != j])
@@ -60,11 +61,11 @@ def some_pairs(N: int, per_sample: int = 12) -> PairGraph:
     return PairGraph(N, i, j, i % CLASSES == j % CLASSES)
 
 
-def iterate(samples: Samples, m: int, iterations: int) -> tuple[np.ndarray, float, float]:
+def iterate(samples: Data, m: int, iterations: int) -> tuple[np.ndarray, float, float]:
     """Seconds of each iteration over random pairs, the mean number of trials, and the last value."""
     N, n, _ = samples.shape
     graph = some_pairs(N)
-    stack, W = samples.stack(m), np.eye(n, m)
+    stack, W = samples.view(m), np.eye(n, m)
     P = stack.start(W)
     d2, _ = LEM.pairs(P, graph.i, graph.j)
     objective = CenteredAlignment(graph, np.arange(N) % CLASSES, 1 / float(np.mean(d2)))

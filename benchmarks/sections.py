@@ -6,21 +6,23 @@ import os
 import time
 import tracemalloc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bench import Rows, clocked, interleaved, row
-from iteration import make
 from paper_algorithm import paper_seconds
-from problems import full_graph, make_problem, neighbours, per_iteration
+from problems import full_graph, make, make_problem, neighbors, per_iteration
 from pymanopt_peer import autograd_cost, ours, peer
 from spdsl import SPDSL, pairwise_sqdist
-from spdsl.manifolds import MANIFOLDS
-from spdsl.solver import Problem, minimize
-from spdsl.stacks.memory import bytes_needed
+from spdsl.data import MemoryData
+from spdsl.geometry.manifolds import MANIFOLDS
+from spdsl.learning.problem import Problem
+from spdsl.learning.solver import minimize
+from whole_jobs import aim_neighbors, tuning, whole
 
 FACES = {"N": 141, "n": 401, "m": 40}  # the size of the paper's face set
 TINY = {"N": 30, "n": 40, "m": 8}
@@ -30,8 +32,8 @@ def iteration(repeats: int, tiny: bool) -> Rows:
     N, n, m = (TINY if tiny else FACES).values()
     X, _ = make(N, n)
     H = np.random.default_rng(1).standard_normal((n, m))
-    sparse, full = (make_problem(X, *graph, m) for graph in (neighbours(N, 2), full_graph(N)))
-    mixed = make_problem(X.astype(np.float32), *neighbours(N, 2), m)
+    sparse, full = (make_problem(X, *graph, m) for graph in (neighbors(N, 2), full_graph(N)))
+    mixed = make_problem(X.astype(np.float32), *neighbors(N, 2), m)
     steps = 3 if tiny else 20
 
     def bare() -> float:
@@ -64,7 +66,7 @@ def iteration(repeats: int, tiny: bool) -> Rows:
 def peers(repeats: int, tiny: bool) -> Rows:
     N, n, m = (TINY if tiny else FACES).values()
     X, _ = make(N, n)
-    problem, W = make_problem(X, *neighbours(N, 2), m)
+    problem, W = make_problem(X, *neighbors(N, 2), m)
     steps = 5 if tiny else 50
     ends: dict[str, float] = {}
 
@@ -102,7 +104,7 @@ def paper(repeats: int, tiny: bool) -> Rows:
     X, _ = make(N, n)
     rng = np.random.default_rng(1)
     rows = []
-    for name, graph in (("sparse", neighbours(N, 2)), ("full", full_graph(N))):
+    for name, graph in (("sparse", neighbors(N, 2)), ("full", full_graph(N))):
         problem, W = make_problem(X, *graph, m)
         chosen = rng.choice(len(problem.i), min(20, len(problem.i)), replace=False)
 
@@ -157,27 +159,38 @@ def middle_ms(values: list[float]) -> str:
 
 def lapack(repeats: int, tiny: bool) -> Rows:
     """Seconds per iteration at the size of HDM05, and what share of it LAPACK takes, on one thread."""
-    from spdsl import arrays
-
     N, n, m = (30, 20, 6) if tiny else (1168, 93, 30)
     X, _ = make(N, n)
     rows = []
     for metric in ("aim", "stein"):
-        problem, W = make_problem(X, *neighbours(N, 5), m, metric)
+        problem, W = make_problem(X, *neighbors(N, 5), m, metric)
         seconds = [per_iteration(problem, W, 3) for _ in range(max(1, repeats - 2))]
-        threads, arrays.threads = arrays.threads, lambda: 1
-        try:
-            with arrays.one_blas_thread, LapackClock() as clock:
-                began = time.thread_time()
-                minimize(problem, W, MANIFOLDS["psd"], max_iter=3, tol=0.0)
-                share = clock.seconds / (time.thread_time() - began)
-        finally:
-            arrays.threads = threads
+        with single_thread(), LapackClock() as clock:
+            began = time.thread_time()
+            minimize(problem, W, MANIFOLDS["psd"], max_iter=3, tol=0.0)
+            share = clock.seconds / (time.thread_time() - began)
         note = f"{share:.0%} of the time in LAPACK and the stacked inverse, want >= 80%"
         rows.append(
             row(f"{metric}, {N} x {n} x {n}, m = {m}, {len(problem.i)} pairs", seconds, lapack=share, note=note)
         )
     return rows
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """The library and BLAS on the calling thread alone, whose clock then sees all of the work."""
+    from spdsl import backend
+
+    places = (backend, backend.blocks)
+    held = [place.threads for place in places]
+    for place in places:
+        place.threads = lambda: 1
+    try:
+        with backend.one_blas_thread:
+            yield
+    finally:
+        for place, threads in zip(places, held, strict=True):
+            place.threads = threads
 
 
 class LapackClock:
@@ -190,12 +203,12 @@ class LapackClock:
         import array_api_compat.numpy.linalg as compat
         import scipy.linalg.lapack as f77
 
-        from spdsl import arrays
+        from spdsl import backend
 
         self.seconds, self.inside = 0.0, False
         # array_api_compat hands on NumPy's own function for some and wraps it for others: each is counted once
         names = ("eigh", "eigvalsh", "cholesky", "svd", "svdvals", "inv", "solve")
-        places = [(compat, name) for name in names] + [(f77, "dtrtri"), (arrays, "inverse_lower")]
+        places = [(compat, name) for name in names] + [(f77, "dtrtri"), (backend, "inverse_lower")]
         self.held = [(place, name, getattr(place, name)) for place, name in places if hasattr(place, name)]
         for place, name, function in self.held:
             setattr(place, name, self._counted(function))
@@ -228,20 +241,20 @@ def growth(repeats: int, tiny: bool) -> Rows:
         for value in values:
             size, small = (value, m) if name == "n" else (n, value)
             X = np.ascontiguousarray(largest[:N, :size, :size])
-            problem, W = make_problem(X, *neighbours(N, 2), small)
+            problem, W = make_problem(X, *neighbors(N, 2), small)
             rows.append(row(f"{name} = {value} (N = {N}, n = {size}, m = {small})", [per_iteration(problem, W, steps)]))
     for metric, counts in (("lem", (2, 20, "all")), ("aim", (2, 8)), ("stein", (2, 8))):
         for between in counts:
-            graph = full_graph(N) if between == "all" else neighbours(N, between)
+            graph = full_graph(N) if between == "all" else neighbors(N, between)
             problem, W = make_problem(largest[:N], *graph, m, metric)
             rows.append(row(f"{len(graph[0])} pairs, {metric}", [per_iteration(problem, W, steps)]))
     return rows
 
 
 def _growth_in_matrices(largest: np.ndarray, N: int, m: int, steps: int, repeats: int, tiny: bool) -> Rows:
-    """Time against N at fixed neighbours, of iterations with one trial, and the memory beside X of the first."""
+    """Time against N at fixed neighbors, of iterations with one trial, and the memory beside X of the first."""
     sizes = [N * k for k in ((1, 2) if tiny else (1, 2, 4, 8)) if N * k <= len(largest)]
-    problems = {k: make_problem(largest[:k], *neighbours(k, 2), m) for k in sizes}
+    problems = {k: make_problem(largest[:k], *neighbors(k, 2), m) for k in sizes}
     seconds = interleaved(
         {str(k): (lambda pair=pair: per_iteration(*pair, steps, one_trial=True)) for k, pair in problems.items()},
         max(1, repeats - 2),
@@ -254,12 +267,12 @@ def _growth_in_matrices(largest: np.ndarray, N: int, m: int, steps: int, repeats
         rows.append(line | {"seconds": line["seconds"] * k, "all": seconds[str(k)]})
     del problems
     tracemalloc.start()
-    problem, W = make_problem(largest[:N], *neighbours(N, 2), m)
+    problem, W = make_problem(largest[:N], *neighbors(N, 2), m)
     per_iteration(problem, W, 2)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     n = largest.shape[-1]
-    bound = bytes_needed(N, n, m) - 8 * N * n * n
+    bound = MemoryData(largest[:N]).bytes_needed(m) - 8 * N * n * n
     note = f"{peak / 1e6:.1f} MB at N = {N}; stated bound {bound / 1e6:.1f} MB; X itself {8 * N * n * n / 1e6:.1f} MB"
     return [*rows, {"what": "peak memory beside X", "bytes": peak, "bound": bound, "note": note}]
 
@@ -290,6 +303,9 @@ SECTIONS: dict[str, tuple[str, Callable[[int, bool], Rows]]] = {
     "peers": ("pymanopt's conjugate gradient on PSDFixedRank, same start, same number of iterations", peers),
     "paper": ("The paper's algorithm", paper),
     "pairwise": ("Pairwise distances beside pyRiemann", pairwise),
+    "aim": ("Nearest neighbors under AIM", aim_neighbors),
+    "whole": ("Whole fits, and a table", whole),
+    "tuning": ("Tuning", tuning),
     "lapack": ("AIM and Stein at the size of HDM05", lapack),
     "growth": ("Growth", growth),
     "precision": ("What mixed precision does to accuracy", precision),
