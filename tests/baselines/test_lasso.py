@@ -58,6 +58,20 @@ def test_start_from_larger_penalty_gives_the_same_optimum():
     assert np.abs(objective(A, B, warm, 0.01) - objective(A, B, cold, 0.01)).max() < 1e-9
 
 
+@pytest.mark.parametrize("penalty", [1e-1, 1e-2, 1e-3])
+def test_a_column_does_not_depend_on_the_others(penalty):
+    """With fewer rows than atoms many codes are minimizers; other columns may have other penalties and sizes."""
+    A, B = problem(np.random.default_rng(7), 12, 60, 30)
+    K, C, s = A.T @ A, A.T @ B, np.ones(30)
+    all_of_them = lasso_gram(K, C, s, penalty).codes
+    sizes = np.geomspace(0.01, 100, 30)
+    mixed = lasso_gram(K, C * sizes, sizes**2, penalty * sizes).codes / sizes
+    for t in range(30):
+        alone = lasso_gram(K, C[:, [t]], s[[t]], penalty).codes[:, 0]
+        np.testing.assert_allclose(all_of_them[:, t], alone, atol=1e-9)
+        np.testing.assert_allclose(mixed[:, t], alone, atol=1e-9)
+
+
 def test_max_iter_is_reported_not_hidden():
     A, B = problem(np.random.default_rng(5), 60, 50, 6)
     result = lasso_gram(A.T @ A, A.T @ B, np.ones(6), 0.001, tol=1e-14, max_iter=3)

@@ -14,7 +14,12 @@ from spdsl.backend import Array, one_blas_thread
 FIRST_CHECK = 12  # iterations before the first check of the gaps; later checks come after 1.5 times as many
 RELAXATION = 1.7  # over-relaxation; 1.5 to 1.8 is customary for the alternating direction method
 EXCHANGES = 4  # active-set steps of one polish: nearly all columns that converge do so within four
-POLISH_COST = 1  # an exchange may cost as much as this many iterations; dense sets keep iterating
+POLISH_COST = 2  # an exchange of a column may cost as much as this many iterations of it; denser sets keep iterating
+POLISH_SHARE = 1 / 8  # or as this share of the iterations since the last check, where those have become many
+STEPS = np.geomspace(
+    0.1, 10.0, 5
+)  # ADMM steps, each with an inverse; within 1.8 times what a column would choose itself
+TIED = 1e-9  # violations this close, as those of equal atoms, enter together: rounding chooses none of them
 TINY = np.finfo(float).tiny
 
 
@@ -59,6 +64,9 @@ def lasso_gram(
     alternating direction method runs on all columns together (one factorization of K, then one N x N by N x T product
     per iteration). Occasionally the problem is solved on the current active sets, which avoids its long tail.
 
+    Every decision is made for a column from that column alone: where many codes are minimizers, which one is found does not
+    depend on the other columns.
+
     Parameters
     ----------
     K : (N, N)
@@ -81,24 +89,21 @@ def lasso_gram(
         A column with `gap > tol * sqnorm` reached `max_iter`.
     """
     N, T = C.shape
-    penalty = np.broadcast_to(np.asarray(penalty, dtype=float), (T,))
+    sqnorm, penalty = np.asarray(sqnorm, dtype=float), np.broadcast_to(np.asarray(penalty, dtype=float), (T,))
     codes = np.zeros((N, T)) if start is None else start.copy()
     gaps = duality_gap(K, C, sqnorm, penalty, codes)
     index = np.flatnonzero(gaps > tol * sqnorm)
     if not len(index):
         return LassoResult(codes, gaps, 0)
-    rho = _step(K, C, penalty)
-    inverse = backend.to_device(_inverse(K, rho), device)
-    dual = np.zeros_like(C) if start is None else 2 * (C - K @ codes) / rho
-    work = _Columns(C, np.asarray(sqnorm, dtype=float), penalty, codes, dual).keep(index)
-    done, until = 0, FIRST_CHECK
-    while len(index) and done < max_iter:
-        _iterate(inverse, rho, work, min(until, max_iter) - done)
-        done, until = min(until, max_iter), until + until // 2
-        found, gap = _best(K, work, tol)
-        codes[:, index], gaps[index] = found, gap
-        is_open = gap > tol * work.sqnorm
-        index, work = index[is_open], work.keep(is_open)
+    steps, done = _steps(K, C, penalty), 0
+    for rho in np.unique(steps[index]):
+        part = index[steps[index] == rho]
+        inverse = backend.to_device(_inverse(K, rho), device)
+        start_at = codes[:, part]
+        dual = np.zeros_like(start_at) if start is None else 2 * (C[:, part] - K @ start_at) / rho
+        work = _Columns(C[:, part], sqnorm[part], penalty[part], start_at, dual)
+        codes[:, part], gaps[part], count = _descend(K, inverse, rho, work, tol, max_iter)
+        done = max(done, count)
     return LassoResult(codes, gaps, done)
 
 
@@ -114,17 +119,38 @@ def duality_gap(
     return (1 + scale**2) * residual - 2 * scale * (sqnorm - fit) + penalty * np.abs(A).sum(axis=0)
 
 
-def _step(K: np.ndarray, C: np.ndarray, penalty: np.ndarray) -> float:
-    """The ADMM step. It grows with the square root of the relative penalty; within 3 times the best on real kernels."""
+def _steps(K: np.ndarray, C: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+    """The ADMM step (T,) of every column.
+
+    It grows with the square root of the relative penalty; within 3 times the best on real kernels.
+    """
     size = float(np.trace(K)) / len(K)
-    relative = np.median(penalty) / max(2 * float(np.median(np.abs(C).max(axis=0))), TINY)
-    return size * float(np.clip(10 * np.sqrt(relative), 0.1, 10.0))
+    wanted = 10 * np.sqrt(penalty / np.maximum(2 * np.abs(C).max(axis=0), TINY))
+    between = np.sqrt(STEPS[1:] * STEPS[:-1])
+    return size * STEPS[np.searchsorted(between, wanted)]
 
 
 def _inverse(K: np.ndarray, rho: float) -> np.ndarray:
     """`(2K + rho I)^-1` as a matrix: a product with it is much faster than two triangular solves."""
     factor = scipy.linalg.cho_factor(2 * K + rho * np.eye(len(K)), lower=True)
     return scipy.linalg.cho_solve(factor, np.eye(len(K)))
+
+
+def _descend(
+    K: np.ndarray, inverse: Array, rho: float, work: _Columns, tol: float, max_iter: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Codes and gaps of columns that share a step, and the iterations taken."""
+    codes, gaps, index = work.Z.copy(), np.full(len(work.sqnorm), np.inf), np.arange(len(work.sqnorm))
+    done, until = 0, FIRST_CHECK
+    while len(index) and done < max_iter:
+        count = min(until, max_iter) - done
+        _iterate(inverse, rho, work, count)
+        done, until = done + count, until + until // 2
+        found, gap = _best(K, work, tol, max(POLISH_COST, POLISH_SHARE * count))
+        codes[:, index], gaps[index] = found, gap
+        is_open = gap > tol * work.sqnorm
+        index, work = index[is_open], work.keep(is_open)
+    return codes, gaps, done
 
 
 def _iterate(inverse: Array, rho: float, work: _Columns, count: int) -> None:
@@ -138,14 +164,17 @@ def _iterate(inverse: Array, rho: float, work: _Columns, count: int) -> None:
     work.Z, work.U = backend.to_numpy(Z), backend.to_numpy(U)
 
 
-def _best(K: np.ndarray, work: _Columns, tol: float) -> tuple[np.ndarray, np.ndarray]:
-    """Codes of the remaining columns, polished if that lowers the gap, and their gaps."""
+def _best(K: np.ndarray, work: _Columns, tol: float, budget: float) -> tuple[np.ndarray, np.ndarray]:
+    """Codes of the remaining columns, polished if that lowers the gap, and their gaps.
+
+    An exchange of a column may cost as much as `budget` iterations of it.
+    """
     codes = work.Z.copy()
     gap = duality_gap(K, work.C, work.sqnorm, work.penalty, codes)
     todo = np.flatnonzero(gap > tol * work.sqnorm)
     signs = np.sign(codes)
     for _ in range(EXCHANGES):
-        todo = _affordable(todo, signs)
+        todo = _affordable(todo, signs, budget)
         if not len(todo):
             break
         C, penalty = work.C[:, todo], work.penalty[todo]
@@ -159,11 +188,10 @@ def _best(K: np.ndarray, work: _Columns, tol: float) -> tuple[np.ndarray, np.nda
     return codes, gap
 
 
-def _affordable(todo: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """The columns with the smallest active sets, as many as can be solved for in the time of a few iterations."""
+def _affordable(todo: np.ndarray, signs: np.ndarray, budget: float) -> np.ndarray:
+    """The columns whose active sets are small enough to be solved for in the time of so many iterations."""
     cost = np.count_nonzero(signs[:, todo], axis=0).astype(float) ** 3 / 3
-    order = np.argsort(cost, kind="stable")
-    return todo[order[np.cumsum(cost[order]) <= POLISH_COST * 2 * len(signs) ** 2 * len(todo)]]
+    return todo[cost <= budget * 2 * len(signs) ** 2]
 
 
 def _solve_active(K: np.ndarray, C: np.ndarray, penalty: np.ndarray, signs: np.ndarray) -> np.ndarray:
@@ -183,8 +211,10 @@ def _exchange(K: np.ndarray, C: np.ndarray, penalty: np.ndarray, A: np.ndarray, 
     """Next active sets: without the atoms whose sign changed, and with the worst violators."""
     gradient = C - K @ A
     excess = np.where(signs == 0, np.abs(gradient) - penalty / 2, 0.0)
+    incoming = np.zeros(signs.shape, bool)
     # adding all violators at once can cycle; a third of the size of the set is fast enough
-    count = min(len(K), max(5, int(np.count_nonzero(signs, axis=0).mean() / 3)))
-    worst = np.partition(excess, len(K) - count, axis=0)[len(K) - count]
-    incoming = (excess > 0) & (excess >= worst)
+    counts = np.maximum(1, np.count_nonzero(signs, axis=0) // 3)
+    for t, count in enumerate(counts):
+        worst = np.partition(excess[:, t], len(K) - count)[len(K) - count]
+        incoming[:, t] = (excess[:, t] > 0) & (excess[:, t] >= (1 - TIED) * worst)
     return np.where(np.sign(A) != signs, 0.0, signs) + np.where(incoming, np.sign(gradient), 0.0)
