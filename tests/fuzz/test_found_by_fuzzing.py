@@ -288,3 +288,24 @@ def test_a_trial_beyond_all_numbers_is_one_step_too_long():
     factors = [1e-75 * rng.standard_normal((3, 3)) for _ in range(5)]
     model = aligned().fit(spdsl.FactoredSPD(factors, 1e-151), [0, 1, 2, 0, 1])
     assert np.isfinite(model.cost_)
+
+
+def test_a_kernel_that_is_not_positive_definite_has_one_answer_in_any_order_of_the_samples():
+    """The machine stops at one of several points there; probabilities were 0.09 apart."""
+    train, y = labeled(21, 4, 3, seed=30)
+    unseen, _ = labeled(9, 4, 3, seed=31)
+    forth = KernelSVC("jeffreys").fit(train, y).predict_proba(unseen)
+    back = KernelSVC("jeffreys").fit(train[::-1], y[::-1]).predict_proba(unseen)
+    np.testing.assert_allclose(back, forth, atol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", ["poly", "exp", "gauss"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_codes_do_not_depend_on_the_company_of_a_sample(kernel):
+    """Log-vectors in six dimensions and 27 atoms: many codes are minimizers, and codes were up to 3 percent apart."""
+    train, y = labeled(27, 3)
+    unseen, _ = labeled(40, 3, seed=1)
+    model = spdsl.LEK(kernel, degree=1).fit(train, y)
+    together = model.sparse_codes(unseen)
+    for few in ([7], [3, 3, 9], range(20, 40)):
+        np.testing.assert_allclose(model.sparse_codes(unseen[few]), together[few], atol=1e-9)

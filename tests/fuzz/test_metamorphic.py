@@ -86,7 +86,6 @@ KINDS = {
             basis=name in CHOLESKY,
             unit=name == "log-cholesky",
             names=True,
-            digits=5e-3,  # the machine stops at a tolerance, and the temperature is fitted to five of them
         )
         for name in METRICS
     },
@@ -96,10 +95,9 @@ KINDS = {
     "RSR": Kind(
         RSR,
         {"penalty": 0.5, "beta": 9.0, "beta_scale": 9.0, "normalize": False, "tol": 0.1, "max_iter": 1},
-        digits=2e-3,
     ),
-    "LEK-gauss": Kind(LEK, {"kernel": "poly", "penalty": 0.5, "normalize": False, "tol": 0.1}, digits=2e-3),
-    "LEK-poly": Kind(lambda: LEK("poly"), {"kernel": "gauss", "degree": 2, "penalty": 0.5}, unit=True, digits=2e-3),
+    "LEK-gauss": Kind(LEK, {"kernel": "poly", "penalty": 0.5, "normalize": False, "tol": 0.1}),
+    "LEK-poly": Kind(lambda: LEK("poly"), {"kernel": "gauss", "degree": 2, "penalty": 0.5}, unit=True),
     # projections onto the constraints one after the other: their order matters until they have converged
     "LEML": Kind(
         lambda: LEML(max_iter=4, random_state=0), {"n_components": 1, "eta": 9.0, "update": "closed-form"}, ordered=True

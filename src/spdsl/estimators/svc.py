@@ -91,9 +91,8 @@ class KernelSVC(LabelScore, SPDEstimator):
             raise ValueError(f"KernelSVC needs at least 2 classes, y has 1 class: every label is {self.classes_[0]}")
         self._metric = metric_for(get_metric(self.metric), P.shape)
         backend.check_pairs_fit(P.shape[0], PAIR_ARRAYS, "KernelSVC")
-        # copies: a metric may keep the matrices themselves, and the caller may change them later
-        self._factors = tuple(backend.copy(part) for part in self._metric.factor(P))
-        d2 = backend.to_numpy(self._metric.within(self._factors))
+        factors = self._metric.factor(P)
+        d2 = backend.to_numpy(self._metric.within(factors))
         N = d2.shape[0]
         if self.beta is None and not d2.any():
             raise ValueError("all training matrices are identical, so beta cannot be estimated; set beta")
@@ -102,6 +101,13 @@ class KernelSVC(LabelScore, SPDEstimator):
         self.beta_ = pairs / float(w @ (d2 @ w)) if self.beta is None else float(self.beta)
         with np.errstate(over="ignore"):  # a similarity of zero
             similarities = np.exp(-self.beta_ * d2)
+        del d2  # its room is for the next
+        # where the kernel is not positive definite, the machine has several solutions, and the order decides which is found
+        order = np.lexsort((labels, similarities @ w))
+        similarities, labels = similarities[np.ix_(order, order)], labels[order]
+        weight = None if weight is None else weight[order]
+        # copies also because a metric may keep the matrices themselves, and the caller may change them later
+        self._factors = tuple(part[backend.like(order, part)] for part in factors)
         self._machine = SVC(kernel="precomputed", C=self.C, tol=TOLERANCE).fit(similarities, labels, weight)
         self._temperature = self._calibrate(similarities, labels, weight)
         return self
