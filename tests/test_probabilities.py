@@ -85,6 +85,18 @@ def test_asking_for_probabilities_changes_no_label_and_nothing_that_was_fitted()
     assert_array_equal(model.fit(other, Y).predict_proba(NEW), fresh)  # nothing is left of the earlier fit
 
 
+@pytest.mark.parametrize("metric", ["lem", "stein"])
+@pytest.mark.parametrize("order", ["permuted", "sorted by class"])
+def test_nearest_neighbors_are_calibrated_on_the_same_matrices_in_any_order(metric, order):
+    """Of more than 512 training matrices a part is used; probabilities were up to 0.05 apart."""
+    X, y = labeled(700, 3)
+    unseen, _ = labeled(20, 3, seed=1)
+    p = np.random.default_rng(0).permutation(700) if order == "permuted" else np.argsort(y, kind="stable")
+    plain = SPDNearestNeighbor(metric).fit(X, y).predict_proba(unseen)
+    other = SPDNearestNeighbor(metric).fit(X[p], y[p]).predict_proba(unseen)
+    np.testing.assert_allclose(other, plain, atol=1e-10)
+
+
 def test_copies_and_lone_samples():
     few = np.concatenate([X[:4], X[:1]])
     model = SPDNearestNeighbor().fit(few, [0, 1, 2, 0, 1])  # X[0] is of class 0 and of class 1

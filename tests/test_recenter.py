@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_sc
 from sklearn.pipeline import make_pipeline
 
 import spdsl
-from samples import labeled, random_spd
+from samples import labeled, random_spd, symmetric
 from spdsl import SPDSL, LogVectors, Recenter, Regularize, SPDNearestNeighbor, riemannian_mean
 from spdsl.backend import to_numpy
 from spdsl.estimators.recenter import RecenterWarning
@@ -136,6 +136,25 @@ def test_rotation_brings_class_means_together():
     assert gap(model.transform(both, groups=groups)) < 0.05 * plain
     U = model.rotations_
     np.testing.assert_allclose(U.mT @ U, np.broadcast_to(np.eye(5), U.shape), atol=1e-12)
+
+
+def test_rotations_do_not_depend_on_the_order_of_the_samples():
+    """Of groups with as many matrices the first name leads, not the one that happens to come first."""
+    rng = np.random.default_rng(0)
+    P, y = labeled(60, 4)
+    groups, C = np.repeat(["b", "a", "c"], 20), rng.standard_normal((3, 4, 4)) + 2 * np.eye(4)
+    P = symmetric(np.repeat(C, 20, axis=0) @ P @ np.repeat(C, 20, axis=0).mT)
+    p = np.arange(60)[::-1]
+    plain = Recenter(rotate=True).fit(P, y, groups=groups).transform(P, groups=groups)
+    other = Recenter(rotate=True).fit(P[p], y[p], groups=groups[p]).transform(P[p], groups=groups[p])
+    np.testing.assert_allclose(other, plain[p], atol=1e-5)
+
+
+def test_numbers_of_numpy_in_a_list_or_an_array_of_objects_are_names():
+    plain = Recenter().fit(X, groups=[1] * 30 + [2] * 30)
+    mixed = Recenter().fit(X, groups=np.array([np.int64(1)] * 30 + [np.float32(2)] * 30, dtype=object))
+    assert mixed.groups_ == plain.groups_
+    np.testing.assert_array_equal(mixed.means_, plain.means_)
 
 
 def test_a_few_labeled_matrices_rotate_a_new_group():

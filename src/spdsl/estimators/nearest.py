@@ -218,7 +218,7 @@ class SPDNearestNeighbor(LabelScore, SPDEstimator):
     def _power(self) -> float:
         """The power t, from training matrices whose class has others."""
         labels, N = self._labels, len(self._labels)
-        anchors = np.unique(np.linspace(0, N - 1, min(N, ANCHORS)).round().astype(int))
+        anchors = self._spread_out(ANCHORS) if N > ANCHORS else np.arange(N)
         anchors = anchors[np.bincount(labels)[labels[anchors]] > 1]
         scores = [np.empty((0, len(self.classes_)))]
         for start in range(0, len(anchors), PREDICT_BLOCK):
@@ -227,6 +227,17 @@ class SPDNearestNeighbor(LabelScore, SPDEstimator):
             d2[np.arange(len(rows)), rows] = np.inf
             scores.append(self._closeness(d2))
         return fit_temperature(np.concatenate(scores), labels[anchors], N)
+
+    def _spread_out(self, count: int) -> np.ndarray:
+        """So many of the training matrices, from small to large ones: those that are chosen do not depend on their order."""
+        sizes = np.zeros(len(self._labels))
+        for part in first_factors(self._metric, self._factors):
+            flat = backend.to_numpy(part).reshape(len(sizes), -1)
+            # distances from the mean of an embedding do not change with the unit of the matrices either
+            with np.errstate(over="ignore"):
+                sizes += np.sum((flat - flat.mean(axis=0) if self._metric.euclidean else flat) ** 2, axis=1)
+        order = np.lexsort((self._labels, sizes))
+        return order[np.linspace(0, len(order) - 1, count).round().astype(int)]
 
     def to_torch(self) -> Any:
         """A float64 `torch.nn.Module` from X to minus the least squared distance (N, n_classes) to each class."""

@@ -244,7 +244,7 @@ class Recenter(TransformerMixin, SPDEstimator):
         for k, j in np.argwhere(self._class_counts).tolist():
             self._class_means[k, j] = self._mean(X[np.flatnonzero((member == k) & (labels == j))])
         self.rotations_ = _identities(self.means_)
-        most = int(np.argmax(self._class_counts.min(axis=1)))  # the group to which all are rotated first
+        most = self._first_reference()
         for turn in range(ROUNDS):
             logs = _stack([self._class_logs(k) for k in range(g)], X)
             w = self._class_counts.astype(float)
@@ -254,6 +254,11 @@ class Recenter(TransformerMixin, SPDEstimator):
             self._reference = namespace(X).sum(w * logs, axis=0)
             for k in range(g):
                 self.rotations_[k] = self._rotation(k)
+
+    def _first_reference(self) -> int:
+        """The group to which all are rotated first: most matrices in its rarest class, most in all, first name."""
+        rarest, all_of_them = self._class_counts.min(axis=1), self._class_counts.sum(axis=1)
+        return min(range(len(rarest)), key=lambda k: (-rarest[k], -all_of_them[k], str(self.groups_[k])))
 
     def _class_logs(self, k: int, *, rotated: bool = True) -> Array:
         """Logarithms of the class means of group k (c, [b,] n, n), recentered and rotated."""
@@ -307,7 +312,7 @@ def _read_groups(groups: Any, count: int) -> tuple[list[Any], np.ndarray]:
         raise ValueError(f"groups has shape {array.shape}; pass one group for each sample, shape ({count},)")
     if len(array) != count:
         raise ValueError(f"groups has {len(array)} entries for {count} samples in X; pass one for each sample")
-    values = array.tolist()
+    values = [value.item() if isinstance(value, np.generic) else value for value in array.tolist()]
     for k, value in enumerate(values):
         if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
             raise ValueError(f"groups[{k}] is {value!r}; name every group by a string or a number")
