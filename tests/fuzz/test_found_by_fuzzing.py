@@ -14,6 +14,7 @@ from spdsl import KernelSVC, features
 from spdsl.data import as_data
 from spdsl.datasets import load_spd, spd
 from spdsl.datasets.extraction import restore_parts
+from spdsl.estimators import nearest
 from spdsl.estimators.vector_classifier import LogVectorClassifier
 from spdsl.evaluation.results import Cell, Results, cell_from_dict, cell_to_dict
 from spdsl.geometry import get_metric
@@ -309,3 +310,21 @@ def test_codes_do_not_depend_on_the_company_of_a_sample(kernel):
     together = model.sparse_codes(unseen)
     for few in ([7], [3, 3, 9], range(20, 40)):
         np.testing.assert_allclose(model.sparse_codes(unseen[few]), together[few], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [KernelSVC("lem"), KernelSVC("jeffreys"), LogVectorClassifier("logistic"), spdsl.SPDNearestNeighbor("stein")],
+    ids=repr,
+)
+def test_samples_and_their_mirror_images_are_calibrated_alike_in_any_order(model, monkeypatch):
+    """Their keys are equal up to rounding, which dealt them out to the folds; probabilities were up to 0.3 apart."""
+    monkeypatch.setattr(nearest, "ANCHORS", 20)
+    half, y = labeled(24, 4)
+    mirror = [1, 0, 3, 2]
+    train, y = np.concatenate([half, half[:, mirror][:, :, mirror]]), np.tile(y, 2)
+    unseen, _ = labeled(9, 4, seed=50)
+    plain = model.fit(train, y).predict_proba(unseen)
+    for seed in range(4):
+        p = np.random.default_rng(seed).permutation(48)
+        np.testing.assert_allclose(model.fit(train[p], y[p]).predict_proba(unseen), plain, atol=1e-4)

@@ -138,6 +138,8 @@ def trials(draw):
     if draw(st.booleans()):  # classes of unequal sizes
         kept = (y > 0) | (np.cumsum(y == 0) <= 2)
         X, y = X[kept], y[kept]
+    if draw(st.booleans()):  # some samples twice
+        X, y = np.concatenate([X, X[:4]]), np.concatenate([y, y[:4]])
     T, _ = labeled(9, n, classes, seed=seed + 1)
     unit = 10.0 ** draw(st.sampled_from((0, 0, -6, 6)))
     return Trial(unit * X, y, unit * T, rng)

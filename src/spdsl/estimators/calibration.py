@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 FOLDS = 5  # at most; five times four fifths of a fit
 TEMPERATURES = np.geomspace(1e-2, 1e3, 121)  # inverse, for scores of unit spread: neighbors differ by a tenth
 STRIDE = 5  # every so many are tried first, then those beside the best
+TIED = 1e-9  # keys closer than this share of the largest one may differ by rounding only
 SLACK = 0.01  # of the log-loss that one sample more may change: tells answers apart, and costs no calibration on 11 real sets
 
 
@@ -75,6 +76,25 @@ def folds(labels: np.ndarray, key: np.ndarray) -> Iterator[tuple[np.ndarray, np.
     for k in range(count if count > 1 else 0):
         test = tested & (place % count == k)
         yield np.flatnonzero(~test), np.flatnonzero(test)
+
+
+def canonical_order(key: np.ndarray, content: Callable[[np.ndarray], np.ndarray], labels: np.ndarray) -> np.ndarray:
+    """Indices that bring samples into one order, whatever order they come in.
+
+    They are sorted by the numbers `key` (N,). Where those tell samples apart by rounding at most, as of an image and its mirror
+    image, a fixed combination of their numbers `content(rows)` (k, d) decides, and then the label.
+    """
+    order = np.argsort(key, kind="stable")
+    with np.errstate(invalid="ignore"):  # of infinite keys
+        apart = np.diff(key[order]) > TIED * np.abs(key).max()
+    group = np.empty(len(key), int)
+    group[order] = np.concatenate([[0], np.cumsum(apart)])
+    tied = np.flatnonzero(np.bincount(group)[group] > 1)
+    mixed = np.zeros(len(key))
+    if len(tied):
+        numbers = content(tied)
+        mixed[tied] = np.einsum("nd,d->n", numbers, np.cos(np.arange(1.0, numbers.shape[1] + 1)))
+    return np.lexsort((labels, mixed, group))
 
 
 def led_by(P: np.ndarray, chosen: np.ndarray) -> np.ndarray:

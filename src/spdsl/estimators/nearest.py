@@ -16,7 +16,7 @@ from spdsl.data.bounded_search import RowSearch
 from spdsl.data.labels import check_labels, known_labels
 from spdsl.data.parameters import check_count
 from spdsl.estimators.base import Answer, LabelScore, SPDEstimator
-from spdsl.estimators.calibration import fit_temperature, led_by, probabilities
+from spdsl.estimators.calibration import canonical_order, fit_temperature, led_by, probabilities
 from spdsl.geometry import BlockSum, Metric, get_metric, metric_for, of_single
 from spdsl.models import savable
 
@@ -230,13 +230,14 @@ class SPDNearestNeighbor(LabelScore, SPDEstimator):
 
     def _spread_out(self, count: int) -> np.ndarray:
         """So many of the training matrices, from small to large ones: those that are chosen do not depend on their order."""
-        sizes = np.zeros(len(self._labels))
-        for part in first_factors(self._metric, self._factors):
-            flat = backend.to_numpy(part).reshape(len(sizes), -1)
+        labels, metric, factors = self._labels, self._metric, self._factors
+        sizes = np.zeros(len(labels))
+        for part in first_factors(metric, factors):
+            flat = backend.to_numpy(part).reshape(len(labels), -1)
             # distances from the mean of an embedding do not change with the unit of the matrices either
             with np.errstate(over="ignore"):
-                sizes += np.sum((flat - flat.mean(axis=0) if self._metric.euclidean else flat) ** 2, axis=1)
-        order = np.lexsort((self._labels, sizes))
+                sizes += np.sum((flat - flat.mean(axis=0) if metric.euclidean else flat) ** 2, axis=1)
+        order = canonical_order(sizes, lambda rows: flat_factors(metric, factors, rows), labels)
         return order[np.linspace(0, len(order) - 1, count).round().astype(int)]
 
     def to_torch(self) -> Any:
@@ -278,3 +279,9 @@ def torch_distances(metric: Metric, factors: tuple[Array, ...], n: int) -> Any:
 def first_factors(metric: Metric, factors: Factors) -> Factors:
     """The first factor of each block."""
     return factors[:: len(factors) // (metric.blocks if isinstance(metric, BlockSum) else 1)]
+
+
+def flat_factors(metric: Metric, factors: Factors, rows: np.ndarray) -> np.ndarray:
+    """The first factors of some matrices as vectors on the host, those of several blocks one after the other."""
+    parts = [part[backend.like(rows, part)] for part in first_factors(metric, factors)]
+    return np.concatenate([backend.to_numpy(part).reshape(len(rows), -1) for part in parts], axis=1)

@@ -14,8 +14,8 @@ from spdsl.data.labels import check_labels
 from spdsl.data.parameters import check_number
 from spdsl.data.weights import with_weight
 from spdsl.estimators.base import Answer, LabelScore, SPDEstimator
-from spdsl.estimators.calibration import fit_temperature, folds, led_by, probabilities
-from spdsl.estimators.nearest import torch_distances
+from spdsl.estimators.calibration import canonical_order, fit_temperature, folds, led_by, probabilities
+from spdsl.estimators.nearest import flat_factors, torch_distances
 from spdsl.geometry import Metric, get_metric, metric_for
 from spdsl.models import savable
 
@@ -103,7 +103,7 @@ class KernelSVC(LabelScore, SPDEstimator):
             similarities = np.exp(-self.beta_ * d2)
         del d2  # its room is for the next
         # where the kernel is not positive definite, the machine has several solutions, and the order decides which is found
-        order = np.lexsort((labels, similarities @ w))
+        order = canonical_order(similarities @ w, lambda rows: flat_factors(self._metric, factors, rows), labels)
         similarities, labels = similarities[np.ix_(order, order)], labels[order]
         weight = None if weight is None else weight[order]
         # copies also because a metric may keep the matrices themselves, and the caller may change them later
@@ -113,11 +113,11 @@ class KernelSVC(LabelScore, SPDEstimator):
         return self
 
     def _calibrate(self, similarities: np.ndarray, labels: np.ndarray, weight: np.ndarray | None) -> float:
-        """The inverse temperature, from machines each fitted to four fifths of the training matrices."""
+        """The inverse temperature, from machines each fitted to four fifths of the training matrices, in canonical order."""
         from sklearn.svm import SVC
 
         scores, tested = [np.empty((0, len(self.classes_)))], [np.empty(0, int)]
-        for train, test in folds(labels, similarities.sum(axis=1)):
+        for train, test in folds(labels, np.arange(len(labels))):
             own = None if weight is None else weight[train]
             part = SVC(kernel="precomputed", C=self.C, tol=TOLERANCE)
             part.fit(similarities[np.ix_(train, train)], labels[train], own)

@@ -14,7 +14,7 @@ from spdsl.backend import Array, modules
 from spdsl.data.labels import check_labels
 from spdsl.data.weights import with_weight
 from spdsl.estimators.base import Answer, LabelScore, SPDEstimator
-from spdsl.estimators.calibration import fit_temperature, folds, probabilities
+from spdsl.estimators.calibration import canonical_order, fit_temperature, folds, probabilities
 from spdsl.estimators.discriminant import LeaveOneOutDiscriminant
 from spdsl.geometry import log_vectors
 from spdsl.models import savable
@@ -98,7 +98,8 @@ class LogVectorClassifier(LabelScore, SPDEstimator):
         """The inverse temperature of logistic regression, and the number of samples."""
         labels = np.searchsorted(self.classes_, y)
         scores, tested = [np.empty((0, len(self.classes_)))], [np.empty(0, int)]
-        for train, test in folds(labels, np.sum(V * V, axis=1)):
+        order = canonical_order(np.sum(V * V, axis=1), lambda rows: V[rows], labels)
+        for train, test in folds(labels, np.argsort(order)):
             own = None if weight is None else weight[train]
             part = self._classifier().set_params(tol=TOLERANCE).fit(V[train], labels[train], own)
             scores.append(_log_odds(part, V[test]))
