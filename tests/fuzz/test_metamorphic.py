@@ -61,7 +61,6 @@ KINDS = {
         lambda: SPDSL(2, metric="stein", objective="alignment", classifier="svm", max_iter=1),
         {**LEARNER, "classifier": "auto"},
         names=True,
-        digits=2e-3,
     ),
     "SPDSL-2-aim-nn": Kind(
         lambda: SPDSL(2, metric="aim", classifier="nn", max_iter=1), {**LEARNER, "classifier": "lda"}
