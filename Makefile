@@ -30,7 +30,8 @@ test-browser: $(VENV)/.browser
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null \
 	  || { echo "test-browser needs Debian's packages chromium and chromium-driver:"; \
 	       echo "  apt-get install chromium chromium-driver"; exit 1; }
-	$(BIN)/python -m pytest -m browser tests/browser
+	$(BIN)/python -m pytest -m browser tests/browser \
+	  --reruns 2 --only-rerun "Not attached to an active page" --only-rerun "tab crashed"  # the driver's losses, no others
 	@echo "Screenshots: build/screenshots"
 
 test-moabb: $(VENV)/.moabb

@@ -25,6 +25,8 @@ MISSING = (
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions"),
+    # a page that is kept for "back" stays the driver's target now and then: "Not attached to an active page"
+    "--disable-features=BackForwardCache,RenderDocument,ProactivelySwapBrowsingInstance",
 )
 SCREENSHOTS = Path(os.environ.get("SPDSL_SCREENSHOTS", "build/screenshots"))
 
