@@ -16,6 +16,8 @@ from spdsl.backend import Array
 from spdsl.data.neighbor_search import Capacities, Neighbors
 from spdsl.geometry import Metric
 
+BASE_SIZE = 64  # rows and columns of the recentered matrices that a classifier sees, at least; then a quarter of n
+
 
 class Recentering(NamedTuple):
     """The map to the mean of samples, and the directions in which they differ.
@@ -23,13 +25,24 @@ class Recentering(NamedTuple):
     Attributes
     ----------
     map : (n, n) or (b, n, n), symmetric
-        `G = M^-1/2` of the log-Euclidean mean M: `G X G` has the mean I.
+        `G = M^-1/2` of the mean M, Riemannian for n of at most `spdsl.data.recentering.LARGE` and log-Euclidean
+        beyond: `G X G` has the mean I.
     directions : (n, n) or (b, n, n)
         Eigenvectors of `sum_i log(G X_i G)^2`, those of the largest eigenvalues first.
     """
 
     map: Array
     directions: Array
+
+    def base(self) -> Array:
+        """The map A (n, k) or (b, n, k) to `A'XA`: the recentered matrices in the k directions in which they differ most."""
+        n, k = self.map.shape[-1], base_size(self.map.shape[-1])
+        return self.map if k == n else self.map @ self.directions[..., :k]
+
+
+def base_size(n: int) -> int:
+    """Size k of the recentered matrices n x n that a classifier sees. Logarithms of all of a large matrix take long."""
+    return min(n, max(BASE_SIZE, n // 4))
 
 
 class Data(ABC):
@@ -85,11 +98,11 @@ class Data(ABC):
         """The samples as the solver sees them, through W (n, m) or (b, n, m)."""
 
     def recentering(self) -> Recentering | None:
-        """The map to the log-Euclidean mean; None where the matrices are never formed."""
+        """The map to the mean; None where the matrices are never formed."""
         return None
 
-    def map_log_vectors(self, G: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """`function` of the log-vectors (k, d) of `G X_i G`, block by block along the first axis."""
+    def map_log_vectors(self, A: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """`function` of the log-vectors (k, d) of `A'X_i A`, block by block along the first axis."""
         raise TypeError(
             f"{type(self).__name__}: this classifier needs the matrices in memory, as those it was fitted on; load them, or "
             f"fit with classifier='logistic'"

@@ -84,9 +84,9 @@ class BlockData(Data):
         parts = [part.recentering() for part in self.parts]
         return Recentering(*(_stacked(list(same), axis=0) for same in zip(*parts, strict=True)))
 
-    def map_log_vectors(self, G: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    def map_log_vectors(self, A: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """The vectors of the blocks are joined."""
-        parts = [part.map_log_vectors(G[k], lambda V: V) for k, part in enumerate(self.parts)]
+        parts = [part.map_log_vectors(A[k], lambda V: V) for k, part in enumerate(self.parts)]
         return function(np.concatenate(parts, axis=1))
 
     def view(self, m: int) -> View:

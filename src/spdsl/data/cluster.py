@@ -21,7 +21,7 @@ from spdsl.data.bounded_search import bounded
 from spdsl.data.cluster_client import Answering, ClusterError, current_client
 from spdsl.data.cluster_worker import Order, Step
 from spdsl.data.neighbor_search import BlockSummary, Capacities, Nearest, Neighbors, check_vectors, mean_of
-from spdsl.data.recentering import recentering_of
+from spdsl.data.recentering import add_moments, recentering_of
 from spdsl.geometry import LowerBound, Metric
 from spdsl.geometry.lower_bounds import sample_places
 
@@ -244,11 +244,11 @@ class ClusterData(Data):
             self.shape,
             sum(self.run(cluster_worker.trace_sum)),
             lambda unit: sum(self.run(cluster_worker.log_sum, unit)),
-            lambda G: sum(self.run(cluster_worker.spread_sum, G)),
+            lambda G: add_moments(self.run(cluster_worker.log_moments, G)),
         )
 
-    def map_log_vectors(self, G: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        return np.concatenate(self.run(cluster_worker.map_log_vectors, G, function))
+    def map_log_vectors(self, A: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        return np.concatenate(self.run(cluster_worker.map_log_vectors, A, function))
 
     def neighbors(
         self, metric: Metric, labels: np.ndarray, capacities: Capacities, *, measure: bool, approximate: bool
