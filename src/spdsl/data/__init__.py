@@ -1,6 +1,6 @@
 """Where the samples live (memory, disk, factors, a cluster), and the samples seen through W."""
 
-from spdsl.data.base import Data, Recentering, View, base_size
+from spdsl.data.base import Data, View
 from spdsl.data.blocks import BlockData
 from spdsl.data.cluster import ClusterData
 from spdsl.data.cluster_client import ClusterError
@@ -20,11 +20,9 @@ __all__ = [
     "DiskData",
     "FactoredSPD",
     "MemoryData",
-    "Recentering",
     "View",
     "as_data",
     "at_work",
-    "base_size",
     "check_spd",
     "checked_data",
     "first_copies",

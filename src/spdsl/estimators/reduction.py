@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from spdsl import backend
 from spdsl.backend import Array, modules
-from spdsl.data import Data, base_size, checked_data
+from spdsl.data import Data, checked_data
+from spdsl.data.base import base_size
 from spdsl.data.labels import check_labels
 from spdsl.data.parameters import check_count, check_flag, check_number
 from spdsl.data.weights import with_weight

@@ -11,7 +11,8 @@ import numpy as np
 
 from spdsl import backend
 from spdsl.backend import Array, namespace
-from spdsl.data import Data, Recentering, View, at_work
+from spdsl.data import Data, View, at_work
+from spdsl.data.base import Recentering
 from spdsl.data.parameters import LARGEST
 from spdsl.data.preconditioned import PreconditionedView
 from spdsl.geometry import NotPositiveDefiniteError
