@@ -9,7 +9,6 @@ from sklearn.base import BaseEstimator
 
 from spdsl.backend import modules
 from spdsl.estimators.calibration import least_log_loss, rms
-from spdsl.geometry.factorizations import gram_sqdist
 from spdsl.models import savable
 
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0)  # beside a kernel that is one on its diagonal
@@ -17,7 +16,7 @@ PENALTY = 30.0  # C of the logistic regression, for vectors of mean square lengt
 MOST = 4000  # samples: the eigenvectors of a larger kernel would take longer than learning W
 
 
-@savable("vectors_", "width_", "coef_", "intercept_", "spread_")
+@savable("mean_", "vectors_", "squares_", "width_", "coef_", "intercept_", "spread_")
 class LeaveOneOutKernelRidge(BaseEstimator):
     """Kernel ridge regression of class indicators, with the ridge that predicts samples left out best.
 
@@ -32,7 +31,9 @@ class LeaveOneOutKernelRidge(BaseEstimator):
 
     Attributes
     ----------
+    mean_ : (n_features,)
     vectors_ : (n_samples, n_features)
+        Less their mean, which keeps digits of differences; `squares_` are their squared lengths.
     coef_ : (n_samples, n_classes)
     intercept_ : (n_classes,)
     width_, ridge_ : float
@@ -43,9 +44,12 @@ class LeaveOneOutKernelRidge(BaseEstimator):
     def fit(self, V: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None) -> Self:
         """Fit to vectors (n_samples, n_features) and labels 0 .. n_classes - 1; the samples may have positive weights."""
         share = np.full(len(V), 1 / len(V)) if weight is None else weight / weight.sum()
-        d2 = gram_sqdist(V, V, exact_when_close=True)
+        self.mean_ = V.mean(axis=0)
+        self.vectors_ = V - self.mean_
+        self.squares_ = np.sum(self.vectors_**2, axis=1)
+        d2 = self._sqdist(V)
         Y = np.eye(labels.max() + 1)[labels]
-        self.vectors_, self.intercept_ = V, share @ Y
+        self.intercept_ = share @ Y
         self.width_ = float(share @ d2 @ share) or 1.0
         root = np.ones(len(V)) if weight is None else np.sqrt(weight)
         g, U = np.linalg.eigh(root[:, None] * np.exp(-d2 / self.width_) * root)
@@ -64,12 +68,16 @@ class LeaveOneOutKernelRidge(BaseEstimator):
 
     def scores(self, V: np.ndarray) -> np.ndarray:
         """Scores (n_samples, n_classes)."""
-        d2 = gram_sqdist(V, self.vectors_, exact_when_close=True)
-        return np.exp(-d2 / self.width_) @ self.coef_ + self.intercept_
+        return np.exp(-self._sqdist(V) / self.width_) @ self.coef_ + self.intercept_
+
+    def _sqdist(self, V: np.ndarray) -> np.ndarray:
+        """Squared distances of vectors to those of the fit; the digits that close ones lose do not show in the kernel."""
+        V = V - self.mean_
+        return np.maximum(np.sum(V**2, axis=1)[:, None] + self.squares_ - 2 * V @ self.vectors_.T, 0.0)
 
     def torch_scores(self) -> Any:
         """The PyTorch module of `scores`."""
-        return modules.gaussian_regression(self.vectors_, self.width_, self.coef_, self.intercept_)
+        return modules.gaussian_regression(self.vectors_ + self.mean_, self.width_, self.coef_, self.intercept_)
 
 
 @savable("mean_", "coef_", "intercept_", "spread_")
