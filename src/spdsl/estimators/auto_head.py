@@ -14,17 +14,17 @@ from spdsl.estimators.learned_views import fit_learned_view
 from spdsl.geometry import log_vectors
 from spdsl.models import savable
 
-WEIGHT = 0.5  # of the learned view: on 15 real sets 0.25 to 0.7 differ by less than half a point
+WEIGHT = 0.25  # of the learned view: on 15 real sets 0.25 to 0.7 differ by less than half a point
 
 
 @savable("classes_", "discriminant_", "learned_")
 class AutoHead(LabelScore, SPDEstimator):
     """The weighted mean of the scores of two classifiers, scaled to the same spread.
 
-        S = (c(S_1) / s_1 + 0.5 c(S_2) / s_2) / 1.5,   p = softmax(t s_1 S)
+        S = (c(S_1) / s_1 + 0.25 c(S_2) / s_2) / 1.25,   p = softmax(t s_1 S)
 
     `S_1` are the scores of `LeaveOneOutDiscriminant` on the base vectors, log-vectors of the recentered matrices before
-    the reduction (of W'XW where those are out of reach); `S_2` those of `LeaveOneOutKernelRidge` on the log-vectors of W'XW, or
+    the reduction (of W'XW where those are out of reach, or where W is square and nothing is lost); `S_2` those of `LeaveOneOutKernelRidge` on the log-vectors of W'XW, or
     of logistic regression for more than 4,000 samples. c centers over the classes, s is the root mean square over the
     training samples, each left out of its own score (but under logistic regression): the learned view cannot drown the
     other however well it fits the training samples. t is the inverse temperature of the discriminant.
