@@ -10,7 +10,6 @@ import spdsl
 from samples import labeled
 from spdsl import SPDSL, TangentSpaceClassifier, backend
 from spdsl.data import MemoryData, recentering
-from spdsl.data import base as data_base
 from spdsl.datasets import load_digit_sets
 from spdsl.estimators.auto_head import WEIGHT, AutoHead
 from spdsl.estimators.discriminant import LeaveOneOutDiscriminant, _LeftOut
@@ -120,7 +119,7 @@ def test_the_automatic_classifier_adds_the_scores_of_its_two_views(as_array):
     model = SPDSL(3).fit(as_array(X[TRAIN]), Y[TRAIN])
     head = model.classifier_
     assert isinstance(head, AutoHead)
-    G = MemoryData(X[TRAIN]).recentering().map
+    G = base_map(X[TRAIN])
     base = head.discriminant_.scores(log_vectors(G @ X[TEST] @ G))
     second = head.learned_.scores(log_vectors(backend.to_numpy(model.transform(as_array(X[TEST])))))
     centered = [s - s.mean(axis=1, keepdims=True) for s in (base, second)]
@@ -131,10 +130,26 @@ def test_the_automatic_classifier_adds_the_scores_of_its_two_views(as_array):
     assert_array_equal(model.predict_proba(as_array(X[TEST])).argmax(axis=1), scores.argmax(axis=1))
 
 
-def test_the_base_vectors_are_those_of_the_mean():
-    """Where it is the Riemannian one, the mean of the recentered logarithms is near zero."""
+def base_map(X):
+    data = MemoryData(X)
+    return data.base_map(data.recentering())
+
+
+def test_the_search_is_recentered_at_the_log_euclidean_mean():
+    """The mean of the recentered logarithms is zero."""
     found = MemoryData(X).recentering()
     G = found.map
+    assert_allclose(G, G.T)
+    logs = log_vectors(X).mean(axis=0)
+    assert_allclose(log_vectors(np.linalg.inv(G @ G)[None])[0], logs, atol=1e-10)
+    spread = sum(T @ T for T in [_log(G @ P @ G) for P in X])
+    w = np.diag(found.directions.T @ spread @ found.directions)
+    assert (np.diff(w) <= 1e-10).all()
+
+
+def test_the_base_vectors_are_those_of_the_riemannian_mean():
+    """The mean of the recentered logarithms is near zero."""
+    G = base_map(X)
     assert_allclose(G, G.T)
     logs = [_log(G @ P @ G) for P in X]
     assert np.linalg.norm(np.mean(logs, axis=0)) <= recentering.CLOSE * np.sqrt(
@@ -142,15 +157,11 @@ def test_the_base_vectors_are_those_of_the_mean():
     )
     mean = riemannian_mean(X)
     assert np.sqrt(get_metric("aim").sqdist(np.linalg.inv(G @ G)[None], mean[None])[0, 0]) < 0.1
-    w = np.diag(found.directions.T @ sum(T @ T for T in logs) @ found.directions)
-    assert (np.diff(w) <= 1e-10).all()
-    assert_allclose(found.base(), G)  # small matrices as a whole
 
 
-def test_the_mean_of_large_matrices_is_log_euclidean(monkeypatch):
+def test_the_base_of_large_matrices_is_at_the_log_euclidean_mean(monkeypatch):
     monkeypatch.setattr(recentering, "LARGE", 3)
-    G = MemoryData(X).recentering().map
-    assert_allclose(log_vectors(np.linalg.inv(G @ G)[None])[0], log_vectors(X).mean(axis=0), atol=1e-10)
+    assert_array_equal(base_map(X), MemoryData(X).recentering().map)
 
 
 def test_the_riemannian_mean_is_found_where_matrices_are_far_apart():
@@ -158,17 +169,20 @@ def test_the_riemannian_mean_is_found_where_matrices_are_far_apart():
     w = np.logspace(-5, 5, 6)
     Q = np.linalg.qr(rng.standard_normal((30, 6, 6)))[0]
     far = (Q * w) @ Q.swapaxes(1, 2)
-    G = MemoryData(far).recentering().map
+    G = base_map(far)
     logs = np.stack([_log((M + M.T) / 2) for M in G @ far @ G])
     assert np.linalg.norm(logs.mean(axis=0)) <= 0.05 * np.sqrt(np.square(logs).sum(axis=(1, 2)).mean())
 
 
 def test_large_matrices_are_seen_in_the_directions_in_which_they_differ_most(monkeypatch):
-    monkeypatch.setattr(data_base, "BASE_SIZE", 4)
-    found = MemoryData(X).recentering()
-    A = found.base()
+    monkeypatch.setattr(recentering, "BASE_SIZE", 4)
+    A = base_map(X)
     assert A.shape == (X.shape[1], 4)
+    found = recentering.nearer_mean(MemoryData(X).recentering(), len(X), lambda G: recentering.log_moments(X, G))
     assert_allclose(A, found.map @ found.directions[:, :4])
+    spread = sum(T @ T for T in [_log(found.map @ P @ found.map) for P in X])
+    w = np.diag(found.directions.T @ spread @ found.directions)
+    assert (np.diff(w) <= 1e-10).all()
     model = SPDSL(2, max_iter=2).fit(X[TRAIN], Y[TRAIN])
     assert model.reference_.shape == (X.shape[1], 4)
     assert model.classifier_.discriminant_.coef_.shape[1] == 10

@@ -9,7 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from samples import labeled
 from spdsl import SPDML, SPDSL, SPDNearestNeighbor
-from spdsl.data import base
+from spdsl.data import recentering
 from spdsl.estimators import learned_views
 
 torch = pytest.importorskip("torch")
@@ -63,7 +63,7 @@ def test_a_square_reduction_and_float32():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_default_classifier_of_many_samples_and_of_large_matrices(n_classes, monkeypatch):
     monkeypatch.setattr(learned_views, "MOST", 30)
-    monkeypatch.setattr(base, "BASE_SIZE", 4)
+    monkeypatch.setattr(recentering, "BASE_SIZE", 4)
     X, y = labeled(50, 6, n_classes)
     model = SPDSL(3, max_iter=3).fit(X[:40], y[:40])
     assert model.reference_.shape == (6, 4)

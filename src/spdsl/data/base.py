@@ -8,41 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from spdsl.backend import Array
 from spdsl.data.neighbor_search import Capacities, Neighbors
+from spdsl.data.recentering import Moments, Recentering, base_of
 from spdsl.geometry import Metric
-
-BASE_SIZE = 64  # rows and columns of the recentered matrices that a classifier sees, at least; then a quarter of n
-
-
-class Recentering(NamedTuple):
-    """The map to the mean of samples, and the directions in which they differ.
-
-    Attributes
-    ----------
-    map : (n, n) or (b, n, n), symmetric
-        `G = M^-1/2` of the mean M, Riemannian for n of at most `spdsl.data.recentering.LARGE` and log-Euclidean
-        beyond: `G X G` has the mean I.
-    directions : (n, n) or (b, n, n)
-        Eigenvectors of `sum_i log(G X_i G)^2`, those of the largest eigenvalues first.
-    """
-
-    map: Array
-    directions: Array
-
-    def base(self) -> Array:
-        """The map A (n, k) or (b, n, k) to `A'XA`: the recentered matrices in the k directions in which they differ most."""
-        n, k = self.map.shape[-1], base_size(self.map.shape[-1])
-        return self.map if k == n else self.map @ self.directions[..., :k]
-
-
-def base_size(n: int) -> int:
-    """Size k of the recentered matrices n x n that a classifier sees. Logarithms of all of a large matrix take long."""
-    return min(n, max(BASE_SIZE, n // 4))
 
 
 class Data(ABC):
@@ -100,6 +73,14 @@ class Data(ABC):
     def recentering(self) -> Recentering | None:
         """The map to the mean; None where the matrices are never formed."""
         return None
+
+    def log_moments(self, G: Array) -> Moments | None:
+        """Sums over the logarithms of `G X_i G`: see `spdsl.data.recentering.Moments`. None: there is no nearer mean."""
+        return None
+
+    def base_map(self, found: Recentering) -> Array:
+        """The map A (n, k) or (b, n, k) to the recentered matrices `A'XA` that a classifier sees."""
+        return base_of(found, self.shape[0], self.log_moments)
 
     def map_log_vectors(self, A: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """`function` of the log-vectors (k, d) of `A'X_i A`, block by block along the first axis."""

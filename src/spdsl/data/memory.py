@@ -9,7 +9,7 @@ import numpy as np
 
 from spdsl import backend
 from spdsl.backend import Array, double, namespace, symmetric
-from spdsl.data.base import Data, Recentering, View
+from spdsl.data.base import Data, View
 from spdsl.data.bounded_search import BoundBlock, Evaluate, bound_blocks, vector_bound
 from spdsl.data.duplicates import first_copies
 from spdsl.data.neighbor_search import (
@@ -19,7 +19,7 @@ from spdsl.data.neighbor_search import (
     single_vectors,
     upper_blocks,
 )
-from spdsl.data.recentering import log_moments, log_sum, recentering_of, trace_sum
+from spdsl.data.recentering import Moments, Recentering, log_moments, log_sum, recentering_of, trace_sum
 from spdsl.data.search import search
 from spdsl.data.validation import check_part
 from spdsl.geometry import Metric, log_vectors
@@ -96,8 +96,11 @@ class MemoryData(Data):
             self.shape,
             trace_sum(self.X),
             lambda unit: log_sum(self.X, unit),
-            lambda G: log_moments(self.X, backend.like(G, self.X)),
+            self.log_moments,
         )
+
+    def log_moments(self, G: Array) -> Moments:
+        return log_moments(self.X, backend.like(G, self.X))
 
     def map_log_vectors(self, A: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         N, n, _ = self.shape

@@ -26,8 +26,8 @@ class Options:
     Attributes
     ----------
     init : {"recentered", "pca", "identity", "random"} or array (n, m)
-        "recentered" moves the mean of the samples to the identity and starts in the directions in which they then differ
-        most; "pca" in those of the mean.
+        "recentered" moves the log-Euclidean mean of the samples to the identity and starts in the directions in which they
+        then differ most; "pca" in those of the mean.
     manifold : {"psd", "grassmann"}, optional
     gradient_tol : float
     patience : int

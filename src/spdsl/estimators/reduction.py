@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from spdsl import backend
 from spdsl.backend import Array, modules
 from spdsl.data import Data, checked_data
-from spdsl.data.base import base_size
 from spdsl.data.labels import check_labels
 from spdsl.data.parameters import check_count, check_flag, check_number
+from spdsl.data.recentering import base_size
 from spdsl.data.weights import with_weight
 from spdsl.estimators.auto_head import AutoHead
 from spdsl.estimators.base import Answer, LabelScore, SPDEstimator
@@ -294,8 +294,7 @@ class LearnedReduction(TransformerMixin, LabelScore, SPDEstimator):
 
         Not where W is square, so that W'XW tells all, or where the vectors would not fit into memory.
         """
-        k = base_size(shape[-1])
-        size = 8 * int(np.prod(shape[:-2])) * k * (k + 1) // 2
+        size = 4 * int(np.prod(shape[:-2])) * base_size(shape[-1]) * (base_size(shape[-1]) + 1)
         return isinstance(self.classifier, str) and self.classifier == "auto" and m < shape[-1] and size <= BASE_BYTES
 
     # ------------------------------------------------------------------ what W means

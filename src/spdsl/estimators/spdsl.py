@@ -100,7 +100,7 @@ class SPDSL(LearnedReduction):
     graph_ : PairGraph
     reference_ : (n, k), or (b, n, k), or None
         The map A to the recentered matrices `A'XA` that the automatic classifier sees: `M^-1/2` with the mean M of the training
-        matrices, for n above 64 in the k directions in which they differ most.
+        matrices (Riemannian, or log-Euclidean for n above 100), for n above 64 in the k directions in which they differ most.
     metric_, objective_ : Metric, subclass of Objective
     classifier_ : estimator
         Fitted on the reduced training matrices.

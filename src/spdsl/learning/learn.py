@@ -12,9 +12,9 @@ import numpy as np
 from spdsl import backend
 from spdsl.backend import Array, namespace
 from spdsl.data import Data, View, at_work
-from spdsl.data.base import Recentering
 from spdsl.data.parameters import LARGEST
 from spdsl.data.preconditioned import PreconditionedView
+from spdsl.data.recentering import Recentering
 from spdsl.geometry import NotPositiveDefiniteError
 from spdsl.learning.graph import PairGraph, survey_pairs
 from spdsl.learning.objectives import Objective
@@ -40,7 +40,7 @@ class Base:
         found = data.recentering() if found is None else found
         if found is None:
             return None
-        reference = backend.to_numpy(found.base())
+        reference = backend.to_numpy(data.base_map(found))
         return cls(reference, data.map_log_vectors(reference, lambda V: V))
 
 
