@@ -54,7 +54,6 @@ def test_samples_of_several_matrices(head, metric):
 def test_a_square_reduction_and_float32():
     X, y = labeled(40, 4)
     model = SPDSL(max_iter=3).fit(X, y)
-    assert model.reference_ is None
     single = X.astype(np.float32)
     found = model.to_torch()(torch.from_numpy(single)).numpy()
     np.testing.assert_allclose(found, model.predict_proba(single.astype(float)), atol=1e-9)

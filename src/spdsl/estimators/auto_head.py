@@ -24,11 +24,10 @@ class AutoHead(LabelScore, SPDEstimator):
         S = (c(S_1) / s_1 + 0.25 c(S_2) / s_2) / 1.25,   p = softmax(t s_1 S)
 
     `S_1` are the scores of `LeaveOneOutDiscriminant` on the base vectors, log-vectors of the recentered matrices before
-    the reduction (of W'XW where those are out of reach, or where W is square and nothing is lost); `S_2` those of
-    `LeaveOneOutKernelRidge` on the log-vectors of W'XW, or of logistic regression for more than 4,000 samples. c centers
-    over the classes, s is the root mean square over the training samples, each left out of its own score (but under
-    logistic regression): the learned view cannot drown the other however well it fits the training samples. t is the
-    inverse temperature of the discriminant.
+    the reduction (of W'XW where those are out of reach); `S_2` those of `LeaveOneOutKernelRidge` on the log-vectors of
+    W'XW, or of logistic regression for more than 4,000 samples. c centers over the classes, s is the root mean square over
+    the training samples, each left out of its own score (but under logistic regression): the learned view cannot drown the
+    other however well it fits the training samples. t is the inverse temperature of the discriminant.
 
     Attributes
     ----------
