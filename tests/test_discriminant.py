@@ -9,11 +9,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 import spdsl
 from samples import labeled
 from spdsl import SPDSL, TangentSpaceClassifier, backend
-from spdsl.data import MemoryData
+from spdsl.data import MemoryData, recentering
 from spdsl.datasets import load_digit_sets
 from spdsl.estimators.auto_head import WEIGHT, AutoHead
 from spdsl.estimators.discriminant import LeaveOneOutDiscriminant, _LeftOut
-from spdsl.geometry import log_vectors
+from spdsl.geometry import get_metric, log_vectors
+from spdsl.geometry.means import riemannian_mean
 
 X, Y = labeled(40, 6, seed=2)
 TRAIN, TEST = np.arange(40) % 2 == 0, np.arange(40) % 2 == 1
@@ -118,27 +119,74 @@ def test_the_automatic_classifier_adds_the_scores_of_its_two_views(as_array):
     model = SPDSL(3).fit(as_array(X[TRAIN]), Y[TRAIN])
     head = model.classifier_
     assert isinstance(head, AutoHead)
-    G = MemoryData(X[TRAIN]).recentering().map
+    G = base_map(X[TRAIN])
     base = head.discriminant_.scores(log_vectors(G @ X[TEST] @ G))
-    learned = (log_vectors(backend.to_numpy(model.transform(as_array(X[TEST])))) - head.center_) / head.scale_
-    second = head.logistic_.predict_log_proba(learned)
+    second = head.learned_.scores(log_vectors(backend.to_numpy(model.transform(as_array(X[TEST])))))
     centered = [s - s.mean(axis=1, keepdims=True) for s in (base, second)]
-    scores = centered[0] / head.discriminant_.spread_ + WEIGHT * centered[1] / head.spread_
+    scores = centered[0] / head.discriminant_.spread_ + WEIGHT * centered[1] / head.learned_.spread_
+    scores = scores / (1 + WEIGHT)
     assert_array_equal(model.predict(as_array(X[TEST])), model.classes_[scores.argmax(axis=1)])
     assert_allclose(model.decision_function(as_array(X[TEST])), scores, rtol=1e-6, atol=1e-8)
     assert_array_equal(model.predict_proba(as_array(X[TEST])).argmax(axis=1), scores.argmax(axis=1))
 
 
-def test_the_base_vectors_are_those_of_the_mean():
+def base_map(X):
+    data = MemoryData(X)
+    return data.base_map(data.recentering())
+
+
+def test_the_search_is_recentered_at_the_log_euclidean_mean():
     """The mean of the recentered logarithms is zero."""
     found = MemoryData(X).recentering()
     G = found.map
     assert_allclose(G, G.T)
     logs = log_vectors(X).mean(axis=0)
     assert_allclose(log_vectors(np.linalg.inv(G @ G)[None])[0], logs, atol=1e-10)
-    spread = sum(T @ T for T in map(np.asarray, [_log(G @ P @ G) for P in X]))
+    spread = sum(T @ T for T in [_log(G @ P @ G) for P in X])
     w = np.diag(found.directions.T @ spread @ found.directions)
     assert (np.diff(w) <= 1e-10).all()
+
+
+def test_the_base_vectors_are_those_of_the_riemannian_mean():
+    """The mean of the recentered logarithms is near zero."""
+    G = base_map(X)
+    assert_allclose(G, G.T)
+    logs = [_log(G @ P @ G) for P in X]
+    assert np.linalg.norm(np.mean(logs, axis=0)) <= recentering.CLOSE * np.sqrt(
+        np.mean(np.square(logs).sum(axis=(1, 2)))
+    )
+    mean = riemannian_mean(X)
+    assert np.sqrt(get_metric("aim").sqdist(np.linalg.inv(G @ G)[None], mean[None])[0, 0]) < 0.1
+
+
+def test_the_base_of_large_matrices_is_at_the_log_euclidean_mean(monkeypatch):
+    monkeypatch.setattr(recentering, "LARGE", 3)
+    assert_array_equal(base_map(X), MemoryData(X).recentering().map)
+
+
+def test_the_riemannian_mean_is_found_where_matrices_are_far_apart():
+    rng = np.random.default_rng(0)
+    w = np.logspace(-5, 5, 6)
+    Q = np.linalg.qr(rng.standard_normal((30, 6, 6)))[0]
+    far = (Q * w) @ Q.swapaxes(1, 2)
+    G = base_map(far)
+    logs = np.stack([_log((M + M.T) / 2) for M in G @ far @ G])
+    assert np.linalg.norm(logs.mean(axis=0)) <= 0.05 * np.sqrt(np.square(logs).sum(axis=(1, 2)).mean())
+
+
+def test_large_matrices_are_seen_in_the_directions_in_which_they_differ_most(monkeypatch):
+    monkeypatch.setattr(recentering, "BASE_SIZE", 4)
+    A = base_map(X)
+    assert A.shape == (X.shape[1], 4)
+    found = recentering.nearer_mean(MemoryData(X).recentering(), len(X), lambda G: recentering.log_moments(X, G))
+    assert_allclose(A, found.map @ found.directions[:, :4])
+    spread = sum(T @ T for T in [_log(found.map @ P @ found.map) for P in X])
+    w = np.diag(found.directions.T @ spread @ found.directions)
+    assert (np.diff(w) <= 1e-10).all()
+    model = SPDSL(2, max_iter=2).fit(X[TRAIN], Y[TRAIN])
+    assert model.reference_.shape == (X.shape[1], 4)
+    assert model.classifier_.discriminant_.coef_.shape[1] == 10
+    assert model.score(X[TEST], Y[TEST]) > 0.5
 
 
 def _log(P):
@@ -146,11 +194,11 @@ def _log(P):
     return (V * np.log(w)) @ V.T
 
 
-def test_a_square_reduction_tells_all_by_itself():
+def test_a_square_reduction_has_two_views_too():
     clear, y = labeled(40, 6, signal=1.5, noise=0.4)
     model = SPDSL().fit(clear[TRAIN], y[TRAIN])
     assert model.components_.shape == (6, 6)
-    assert model.reference_ is None
+    assert model.reference_.shape == (6, 6)
     assert model.score(clear[TEST], y[TEST]) > 0.9
 
 

@@ -359,7 +359,7 @@ def test_a_fit_takes_the_mean_of_the_samples_once(monkeypatch):
     for solver in (None, {"init": "pca"}):
         model = SPDSL(3, max_iter=2, solver=solver).fit(X, Y)
         assert len(calls) == 1
-        np.testing.assert_array_equal(model.reference_, find(MemoryData(X)).map)
+        np.testing.assert_array_equal(model.reference_, MemoryData(X).base_map(find(MemoryData(X))))
         calls.clear()
 
 

@@ -9,6 +9,8 @@ from sklearn.naive_bayes import GaussianNB
 
 from samples import labeled
 from spdsl import SPDML, SPDSL, SPDNearestNeighbor
+from spdsl.data import recentering
+from spdsl.estimators import learned_views
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.arrays, pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")]
@@ -49,13 +51,23 @@ def test_samples_of_several_matrices(head, metric):
     np.testing.assert_allclose(found, said_by(model, X[30:], X[:30], y[:30]), rtol=1e-9, atol=1e-9)
 
 
-def test_a_square_reduction_has_one_view_and_float32_is_taken():
+def test_a_square_reduction_and_float32():
     X, y = labeled(40, 4)
     model = SPDSL(max_iter=3).fit(X, y)
-    assert model.reference_ is None
     single = X.astype(np.float32)
     found = model.to_torch()(torch.from_numpy(single)).numpy()
     np.testing.assert_allclose(found, model.predict_proba(single.astype(float)), atol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_default_classifier_of_many_samples_and_of_large_matrices(n_classes, monkeypatch):
+    monkeypatch.setattr(learned_views, "MOST", 30)
+    monkeypatch.setattr(recentering, "BASE_SIZE", 4)
+    X, y = labeled(50, 6, n_classes)
+    model = SPDSL(3, max_iter=3).fit(X[:40], y[:40])
+    assert model.reference_.shape == (6, 4)
+    found = model.to_torch()(torch.from_numpy(X[40:])).numpy()
+    np.testing.assert_allclose(found, model.predict_proba(X[40:]), atol=1e-9)
 
 
 def test_badly_conditioned_matrices_keep_their_digits():

@@ -3,8 +3,8 @@ Which classifier after the reduction
 ====================================
 
 Once `W` is learned, any classifier may decide on the reduced matrices `W'XW`. :class:`~spdsl.SPDSL` offers the
-nearest neighbor, a support vector machine, discriminant analysis, logistic regression, and `"auto"`, which adds the
-scores of two of them. This example compares them from two training samples a class to eight, on sets of digit
+nearest neighbor, a support vector machine, discriminant analysis, logistic regression, and `"auto"`, which averages
+the scores of two more. This example compares them from two training samples a class to eight, on sets of digit
 images.
 """
 

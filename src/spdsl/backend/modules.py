@@ -72,13 +72,13 @@ def reduction(W: Any) -> Any:
 
 
 def log_vectors(n: int, G: np.ndarray | None = None) -> Any:
-    """Log-vectors of X (N, [b,] n, n), or of `G X G`: upper triangles, off-diagonal entries times sqrt(2)."""
+    """Log-vectors of X (N, [b,] n, n), or of `G'XG` if those are n x n: upper triangles, off-diagonal entries times sqrt(2)."""
     row, column = np.triu_indices(n)
     weight = np.where(row == column, 1.0, math.sqrt(2.0))
 
     def compute(self: Any, X: Any) -> Any:
         if G is not None:
-            X = _symmetric(self.G @ X @ self.G)
+            X = _symmetric(self.G.mT @ (X @ self.G))
         return (_log(X)[..., self.row, self.column] * self.weight).flatten(1)
 
     arrays = {"row": row, "column": column, "weight": weight} | ({} if G is None else {"G": G})
@@ -93,6 +93,17 @@ def affine(coef: np.ndarray, intercept: np.ndarray, mean: np.ndarray, scale: flo
 
     coef = np.atleast_2d(coef)
     return module("Affine", compute, coef=coef, intercept=np.broadcast_to(intercept, len(coef)), mean=mean)
+
+
+def gaussian_regression(centers: np.ndarray, width: float, coef: np.ndarray, intercept: np.ndarray) -> Any:
+    """`exp(-|v - c|^2 / width) @ coef + intercept` over the centers c (T, d)."""
+    exact = "donot_use_mm_for_euclid_dist"
+
+    def compute(self: Any, V: Any) -> Any:
+        d2 = _torch().cdist(V, self.centers, compute_mode=exact) ** 2
+        return _torch().exp(-d2 / width) @ self.coef + self.intercept
+
+    return module("GaussianRegression", compute, centers=centers, coef=coef, intercept=intercept)
 
 
 def chain(name: str, *steps: Any) -> Any:
@@ -131,10 +142,10 @@ def sure_shares(temperature: float, n_samples: float) -> Any:
 
 
 def two_views(base: Any, learned: Any, scales: tuple[float, float]) -> Any:
-    """Scores of X plus log probabilities from decision values of X, each centered over the classes and scaled."""
+    """Scores (N, C) of X of two kinds, each centered over the classes and scaled, added."""
 
     def compute(self: Any, X: Any) -> Any:
-        return scales[0] * _centered(self.base(X)) + scales[1] * _centered(_log_shares(self.learned(X)))
+        return scales[0] * _centered(self.base(X)) + scales[1] * _centered(self.learned(X))
 
     return module("TwoViews", compute, base=base, learned=learned)
 

@@ -8,28 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from spdsl.backend import Array
 from spdsl.data.neighbor_search import Capacities, Neighbors
+from spdsl.data.recentering import Moments, Recentering, base_of
 from spdsl.geometry import Metric
-
-
-class Recentering(NamedTuple):
-    """The map to the mean of samples, and the directions in which they differ.
-
-    Attributes
-    ----------
-    map : (n, n) or (b, n, n), symmetric
-        `G = M^-1/2` of the log-Euclidean mean M: `G X G` has the mean I.
-    directions : (n, n) or (b, n, n)
-        Eigenvectors of `sum_i log(G X_i G)^2`, those of the largest eigenvalues first.
-    """
-
-    map: Array
-    directions: Array
 
 
 class Data(ABC):
@@ -85,11 +71,19 @@ class Data(ABC):
         """The samples as the solver sees them, through W (n, m) or (b, n, m)."""
 
     def recentering(self) -> Recentering | None:
-        """The map to the log-Euclidean mean; None where the matrices are never formed."""
+        """The map to the mean; None where the matrices are never formed."""
         return None
 
-    def map_log_vectors(self, G: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """`function` of the log-vectors (k, d) of `G X_i G`, block by block along the first axis."""
+    def log_moments(self, G: Array) -> Moments | None:
+        """Sums over the logarithms of `G X_i G`: see `spdsl.data.recentering.Moments`. None: there is no nearer mean."""
+        return None
+
+    def base_map(self, found: Recentering) -> Array:
+        """The map A (n, k) or (b, n, k) to the recentered matrices `A'XA` that a classifier sees."""
+        return base_of(found, self.shape[0], self.log_moments)
+
+    def map_log_vectors(self, A: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """`function` of the log-vectors (k, d) of `A'X_i A`, block by block along the first axis."""
         raise TypeError(
             f"{type(self).__name__}: this classifier needs the matrices in memory, as those it was fitted on; load them, or "
             f"fit with classifier='logistic'"

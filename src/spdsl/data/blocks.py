@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from spdsl.backend import Array, namespace
-from spdsl.data.base import Data, Recentering, View
+from spdsl.data.base import Data, View
 from spdsl.data.bounded_search import BoundBlock, Evaluate, joined
 from spdsl.data.neighbor_search import Capacities, DistanceBlock, Neighbors
+from spdsl.data.recentering import Recentering
 from spdsl.data.search import search
 from spdsl.geometry import Metric, of_single
 
@@ -84,9 +85,13 @@ class BlockData(Data):
         parts = [part.recentering() for part in self.parts]
         return Recentering(*(_stacked(list(same), axis=0) for same in zip(*parts, strict=True)))
 
-    def map_log_vectors(self, G: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    def base_map(self, found: Recentering) -> Array:
+        each = (Recentering(*same) for same in zip(*found, strict=True))
+        return _stacked([part.base_map(own) for part, own in zip(self.parts, each, strict=True)], axis=0)
+
+    def map_log_vectors(self, A: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """The vectors of the blocks are joined."""
-        parts = [part.map_log_vectors(G[k], lambda V: V) for k, part in enumerate(self.parts)]
+        parts = [part.map_log_vectors(A[k], lambda V: V) for k, part in enumerate(self.parts)]
         return function(np.concatenate(parts, axis=1))
 
     def view(self, m: int) -> View:

@@ -16,12 +16,12 @@ import numpy as np
 from spdsl.backend import Array
 from spdsl.data import cluster_worker
 from spdsl.data.approximate_search import search_vectors
-from spdsl.data.base import Data, Recentering, View
+from spdsl.data.base import Data, View
 from spdsl.data.bounded_search import bounded
 from spdsl.data.cluster_client import Answering, ClusterError, current_client
 from spdsl.data.cluster_worker import Order, Step
 from spdsl.data.neighbor_search import BlockSummary, Capacities, Nearest, Neighbors, check_vectors, mean_of
-from spdsl.data.recentering import recentering_of
+from spdsl.data.recentering import Moments, Recentering, add_moments, recentering_of
 from spdsl.geometry import LowerBound, Metric
 from spdsl.geometry.lower_bounds import sample_places
 
@@ -91,7 +91,7 @@ class ClusterData(Data):
     def _placed(self, data: Any, in_memory: bool) -> list[tuple[int, ...]]:
         """Start loading the shards, and return their shapes."""
         for pinned in (True, False):
-            with self._answering(), suppress(_Stranded):
+            with Answering(self.client), suppress(_Stranded):
                 self._shards, names = self._place(data, in_memory, pinned)
                 shapes, contents = zip(*self._run(cluster_worker.describe), strict=True)
                 return self._whole_shapes(names, list(shapes), list(contents))
@@ -127,7 +127,7 @@ class ClusterData(Data):
 
     def _pin(self) -> None:
         """Pin tasks to the workers that hold their shards; shards that are reloaded may go elsewhere."""
-        with self._answering():
+        with Answering(self.client):
             self._homes = self.client.who_has(self._shards)
         with suppress(Exception):  # not a documented call; without it one more worker death in a row is tolerated
             free = {future.key: None for future in self._shards}
@@ -184,13 +184,13 @@ class ClusterData(Data):
         place = self._homes.get(self._shards[home].key) if home is not None else None
         options = {"workers": list(place), "allow_other_workers": True} if place else {}
         # arguments are sent with each task: data scattered beforehand would be lost with its worker
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}), self._answering():
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}), Answering(self.client):
             return self.client.submit(function, *arguments, pure=False, **options)
 
     def gather(self, futures: Any, pinned: bool = False) -> Any:
         """Results of tasks; an exception in a task is raised here."""
         try:
-            with self._answering():
+            with Answering(self.client):
                 if pinned:
                     self._wait(futures)
                 return self.client.gather(futures)
@@ -214,9 +214,6 @@ class ClusterData(Data):
                     logger.warning("the cluster has no workers; waiting for workers to join")
                 elif not alive & homes:
                     raise _Stranded from None
-
-    def _answering(self) -> Any:
-        return Answering(self.client)
 
     # ------------------------------------------------------------------ the Data protocol
 
@@ -244,11 +241,14 @@ class ClusterData(Data):
             self.shape,
             sum(self.run(cluster_worker.trace_sum)),
             lambda unit: sum(self.run(cluster_worker.log_sum, unit)),
-            lambda G: sum(self.run(cluster_worker.spread_sum, G)),
+            self.log_moments,
         )
 
-    def map_log_vectors(self, G: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        return np.concatenate(self.run(cluster_worker.map_log_vectors, G, function))
+    def log_moments(self, G: Array) -> Moments:
+        return add_moments(self.run(cluster_worker.log_moments, G))
+
+    def map_log_vectors(self, A: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        return np.concatenate(self.run(cluster_worker.map_log_vectors, A, function))
 
     def neighbors(
         self, metric: Metric, labels: np.ndarray, capacities: Capacities, *, measure: bool, approximate: bool

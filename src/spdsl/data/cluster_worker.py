@@ -172,9 +172,9 @@ def log_sum(shard: Shard, unit: float) -> np.ndarray:
     return sum(recentering.log_sum(block, unit) for block in shard.blocks())
 
 
-def spread_sum(shard: Shard, G: np.ndarray) -> np.ndarray:
-    """Sum of the squares of `log(G X_i G)`."""
-    return sum(recentering.spread_sum(block, G) for block in shard.blocks())
+def log_moments(shard: Shard, G: np.ndarray) -> recentering.Moments:
+    """Sums over the logarithms of `G X_i G`."""
+    return recentering.add_moments(recentering.log_moments(block, G) for block in shard.blocks())
 
 
 def vectors(shard: Shard, metric: Metric) -> np.ndarray:
@@ -182,9 +182,9 @@ def vectors(shard: Shard, metric: Metric) -> np.ndarray:
     return np.concatenate([single_vectors(metric, block) for block in shard.blocks()])
 
 
-def map_log_vectors(shard: Shard, G: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """`function` of the log-vectors of `G X_i G`."""
-    return np.concatenate([MemoryData(block).map_log_vectors(G, function) for block in shard.blocks()])
+def map_log_vectors(shard: Shard, A: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """`function` of the log-vectors of `A'X_i A`."""
+    return np.concatenate([MemoryData(block).map_log_vectors(A, function) for block in shard.blocks()])
 
 
 # ---------------------------------------------------------------------- the View protocol

@@ -9,7 +9,7 @@ import numpy as np
 
 from spdsl import backend
 from spdsl.backend import Array, namespace, symmetric
-from spdsl.data.base import Data, Recentering, View
+from spdsl.data.base import Data, View
 from spdsl.data.bounded_search import BoundBlock, Evaluate, make_block, vector_bound
 from spdsl.data.duplicates import copies_by_digest, row_digests
 from spdsl.data.factor_file import FactorFile
@@ -21,7 +21,7 @@ from spdsl.data.neighbor_search import (
     single_vectors,
 )
 from spdsl.data.readers import Reader, SelectedReader, stream
-from spdsl.data.recentering import log_sum, recentering_of, spread_sum, trace_sum
+from spdsl.data.recentering import Moments, Recentering, add_moments, log_moments, log_sum, recentering_of, trace_sum
 from spdsl.data.search import search
 from spdsl.data.validation import check_part
 from spdsl.geometry import LowerBound, Metric
@@ -175,11 +175,14 @@ class DiskData(Data):
             self.shape,
             sum(trace_sum(block) for _, block in self.blocks()),
             lambda unit: sum(log_sum(block, unit) for _, block in self.blocks()),
-            lambda G: sum(spread_sum(block, G) for _, block in self.blocks()),
+            self.log_moments,
         )
 
-    def map_log_vectors(self, G: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        return np.concatenate([MemoryData(block).map_log_vectors(G, function) for _, block in self.blocks()])
+    def log_moments(self, G: Array) -> Moments:
+        return add_moments(log_moments(block, G) for _, block in self.blocks())
+
+    def map_log_vectors(self, A: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        return np.concatenate([MemoryData(block).map_log_vectors(A, function) for _, block in self.blocks()])
 
     def view(self, m: int) -> View:
         N, n, _ = self.shape

@@ -9,7 +9,7 @@ import numpy as np
 
 from spdsl import backend
 from spdsl.backend import Array, double, namespace, symmetric
-from spdsl.data.base import Data, Recentering, View
+from spdsl.data.base import Data, View
 from spdsl.data.bounded_search import BoundBlock, Evaluate, bound_blocks, vector_bound
 from spdsl.data.duplicates import first_copies
 from spdsl.data.neighbor_search import (
@@ -19,7 +19,7 @@ from spdsl.data.neighbor_search import (
     single_vectors,
     upper_blocks,
 )
-from spdsl.data.recentering import log_sum, recentering_of, spread_sum, trace_sum
+from spdsl.data.recentering import Moments, Recentering, log_moments, log_sum, recentering_of, trace_sum
 from spdsl.data.search import search
 from spdsl.data.validation import check_part
 from spdsl.geometry import Metric, log_vectors
@@ -96,15 +96,18 @@ class MemoryData(Data):
             self.shape,
             trace_sum(self.X),
             lambda unit: log_sum(self.X, unit),
-            lambda G: spread_sum(self.X, backend.like(G, self.X)),
+            self.log_moments,
         )
 
-    def map_log_vectors(self, G: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    def log_moments(self, G: Array) -> Moments:
+        return log_moments(self.X, backend.like(G, self.X))
+
+    def map_log_vectors(self, A: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         N, n, _ = self.shape
-        G = backend.like(G, self.X)
+        A = backend.like(A, self.X)
 
         def part(s: slice) -> np.ndarray:
-            return function(backend.to_numpy(log_vectors(symmetric(G @ double(self.X[s]) @ G))))
+            return function(backend.to_numpy(log_vectors(symmetric(A.mT @ (double(self.X[s]) @ A)))))
 
         return np.concatenate(list(backend.map_blocks(part, N, 8 * n * n, on=self.X)))
 

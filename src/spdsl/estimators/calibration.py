@@ -55,6 +55,17 @@ def fit_temperature(
     return float(TEMPERATURES[best] * (TEMPERATURES[best - 1] / TEMPERATURES[best]) ** part) / spread
 
 
+def least_log_loss(scores: np.ndarray, labels: np.ndarray, weight: np.ndarray | None = None) -> float:
+    """The mean log-loss of scores (N, n_classes) at the best of a few inverse temperatures."""
+    spread = rms(scores, weight)
+    if not spread:
+        return float(np.log(scores.shape[1]))
+    rows = (scores - scores.max(axis=1, keepdims=True)) / spread
+    true = rows[np.arange(len(rows)), labels]
+    each = (np.log(np.exp(t * rows).sum(axis=1)) - t * true for t in TEMPERATURES[::STRIDE])
+    return min(float(np.average(loss, weights=weight)) for loss in each)
+
+
 def rms(scores: np.ndarray, weight: np.ndarray | None = None) -> float:
     """Root mean square of scores centered over the classes; the samples may have weights."""
     squares = (scores - scores.mean(axis=1, keepdims=True)) ** 2

@@ -18,6 +18,7 @@ from spdsl.backend import Array, modules
 from spdsl.data import Data, checked_data
 from spdsl.data.labels import check_labels
 from spdsl.data.parameters import check_count, check_flag, check_number
+from spdsl.data.recentering import base_size
 from spdsl.data.weights import with_weight
 from spdsl.estimators.auto_head import AutoHead
 from spdsl.estimators.base import Answer, LabelScore, SPDEstimator
@@ -155,7 +156,7 @@ class LearnedReduction(TransformerMixin, LabelScore, SPDEstimator):
             random_state=self.random_state,
             solver={"max_iter": max_iter, "tol": self.tol, **options.solver},
             weight=weight,
-            vectors=self._wants_vectors(data.shape, m if start is None else start.shape[-1]),
+            vectors=self._wants_vectors(data.shape),
             device=self.device,
             callback=self.callback,
             checkpoint=self._checkpoint(data.shape, labels, options, weight),
@@ -273,7 +274,7 @@ class LearnedReduction(TransformerMixin, LabelScore, SPDEstimator):
             self.classes_, labels = self._check_y(y, data.shape)
             check_head(self.classifier, self.metric_, data.shape[0])
             P = self._reduce(data)
-            base = Base.of(data) if self._wants_vectors(data.shape, P.shape[-1]) else None
+            base = Base.of(data) if self._wants_vectors(data.shape) else None
             self._fit_classifier(P, self.classes_[labels], data.first_copies(), weight, base)
         return self
 
@@ -288,14 +289,10 @@ class LearnedReduction(TransformerMixin, LabelScore, SPDEstimator):
         beta = getattr(self, "beta_", None)
         self.classifier_ = fit_head(self.classifier, P, y, metric=self.metric_, beta=beta, first=first, weight=weight)
 
-    def _wants_vectors(self, shape: tuple[int, ...], m: int) -> bool:
-        """Whether the classifier sees the recentered matrices beside W'XW.
-
-        Not where W is square, so that W'XW tells all, or where the vectors would not fit into memory.
-        """
-        n = shape[-1]
-        size = 8 * int(np.prod(shape[:-2])) * n * (n + 1) // 2
-        return isinstance(self.classifier, str) and self.classifier == "auto" and m < n and size <= BASE_BYTES
+    def _wants_vectors(self, shape: tuple[int, ...]) -> bool:
+        """Whether the classifier sees the recentered matrices beside W'XW: not if their vectors do not fit into memory."""
+        size = 4 * int(np.prod(shape[:-2])) * base_size(shape[-1]) * (base_size(shape[-1]) + 1)
+        return isinstance(self.classifier, str) and self.classifier == "auto" and size <= BASE_BYTES
 
     # ------------------------------------------------------------------ what W means
 

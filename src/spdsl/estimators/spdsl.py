@@ -58,7 +58,7 @@ class SPDSL(LearnedReduction):
         The fit has converged when the relative decrease of the cost is below `tol` in three consecutive iterations.
     classifier : {"auto", "nn", "svm", "lda", "logistic"} or classifier
         "auto" adds the scores of discriminant analysis on log-vectors of the recentered matrices before the reduction and
-        of logistic regression on those of W'XW (`AutoHead`). The others see W'XW only: the nearest neighbor under the
+        of kernel ridge regression on those of W'XW (`AutoHead`). The others see W'XW only: the nearest neighbor under the
         learned distance ("nn"); a support vector machine on the learned similarity ("svm"); discriminant analysis ("lda"),
         logistic regression, or the given scikit-learn classifier on the log-vectors (centered, and scaled to mean square
         length one).
@@ -98,8 +98,9 @@ class SPDSL(LearnedReduction):
     n_passes_ : int
         Number of passes over the n x n data: one at the start and one per iteration, more if it had to restart.
     graph_ : PairGraph
-    reference_ : (n, n) or None
-        `M^-1/2` of the log-Euclidean mean M of the training matrices, where the automatic classifier needs it.
+    reference_ : (n, k), or (b, n, k), or None
+        The map A to the recentered matrices `A'XA` that the automatic classifier sees: `M^-1/2` with the mean M of the training
+        matrices (Riemannian, or log-Euclidean for n above 100), for n above 64 in the k directions in which they differ most.
     metric_, objective_ : Metric, subclass of Objective
     classifier_ : estimator
         Fitted on the reduced training matrices.

@@ -14,6 +14,7 @@ from spdsl.backend import Array, namespace
 from spdsl.data import Data, View, at_work
 from spdsl.data.parameters import LARGEST
 from spdsl.data.preconditioned import PreconditionedView
+from spdsl.data.recentering import Recentering
 from spdsl.geometry import NotPositiveDefiniteError
 from spdsl.learning.graph import PairGraph, survey_pairs
 from spdsl.learning.objectives import Objective
@@ -28,19 +29,18 @@ LEAST, MOST = 1e-20, 1e20  # distances whose fourth powers, summed over all pair
 
 @dataclass(frozen=True)
 class Base:
-    """Log-vectors (N, d) of the matrices recentered by the map `reference` (n, n) or (b, n, n), on the host."""
+    """Log-vectors (N, d) of the matrices recentered by the map `reference` (n, k) or (b, n, k), on the host."""
 
     reference: np.ndarray
     vectors: np.ndarray
 
     @classmethod
-    def of(cls, data: Data, G: Array | None = None) -> Self | None:
-        """Those of the data; G is the map to their mean, if it is known. None of matrices that are never formed."""
-        if G is None and (found := data.recentering()) is not None:
-            G = found.map
-        if G is None:
+    def of(cls, data: Data, found: Recentering | None = None) -> Self | None:
+        """Those of the data, with the recentering if it is known. None of matrices that are never formed."""
+        found = data.recentering() if found is None else found
+        if found is None:
             return None
-        reference = backend.to_numpy(G)
+        reference = backend.to_numpy(data.base_map(found))
         return cls(reference, data.map_log_vectors(reference, lambda V: V))
 
 
@@ -72,9 +72,10 @@ def learn(data: Data, labels: np.ndarray, settings: Settings) -> Learned:
     """Learn W from checked samples and their labels 0 .. n_classes - 1."""
     checkpoint = settings.checkpoint
     with at_work(data, settings.who, settings.n_components, settings.device):
-        problem, W, G, first = pose(data, labels, settings)
+        problem, W, found, first = pose(data, labels, settings)
+        G = None if found is None else found.map
         # now rather than later: Ctrl-C after the search must not lose its W
-        base = Base.of(data, G) if settings.vectors else None
+        base = Base.of(data, found) if settings.vectors else None
         with _named_start(), _Report(settings, G) as report:
             result = minimize(
                 problem,
@@ -138,13 +139,13 @@ def cost_function(data: Data, labels: np.ndarray, settings: Settings) -> Callabl
     return function
 
 
-def pose(data: Data, labels: np.ndarray, settings: Settings) -> tuple[Problem, Array, Array | None, np.ndarray]:
-    """The problem, the first W, a point on the manifold, the map G where W stands for G W, and which samples are equal."""
+def pose(data: Data, labels: np.ndarray, settings: Settings) -> tuple[Problem, Array, Recentering | None, np.ndarray]:
+    """The problem, the first W, a point on the manifold, the recentering if W stands for G W, and which samples are equal."""
     moved, metric = data.to_device(settings.device), settings.metric
     first = moved.first_copies()
     if not first.any():
         raise ValueError("all training matrices are identical; provide matrices that differ")
-    view, W, G = _first_view(moved, settings)
+    view, W, found = _first_view(moved, settings)
     if settings.start is None and isinstance(settings.init, str) and settings.manifold.scalable and metric.scale_free:
         W = _unit_sized(view, W)
     width = settings.width
@@ -175,11 +176,11 @@ def pose(data: Data, labels: np.ndarray, settings: Settings) -> tuple[Problem, A
     elif not metric.scale_free:
         _check_distance(metric.name, reduced_distance())
     weights = () if settings.weight is None else (settings.weight,)  # an objective of a user may know of none
-    return Problem(view, metric, settings.objective(graph, labels, beta, *weights), i, j), W, G, first
+    return Problem(view, metric, settings.objective(graph, labels, beta, *weights), i, j), W, found, first
 
 
-def _first_view(data: Data, settings: Settings) -> tuple[View, Array, Array | None]:
-    """The samples as the search sees them, its first W, and the map G where W stands for G W: see `Data.recentering`."""
+def _first_view(data: Data, settings: Settings) -> tuple[View, Array, Recentering | None]:
+    """The samples as the search sees them, its first W, and the recentering if W stands for G W: see `Data.recentering`."""
     view, start, init = data.view(settings.n_components), settings.start, settings.init
     if isinstance(init, str) and init == "recentered":
         found = data.recentering() if settings.recenters else None
@@ -187,7 +188,7 @@ def _first_view(data: Data, settings: Settings) -> tuple[View, Array, Array | No
             G, W = found.map, found.directions[..., : settings.n_components] + 0.0
             if start is not None:
                 W = namespace(G).linalg.solve(G, backend.like(start, data.model))
-            return PreconditionedView(view, G), W, G
+            return PreconditionedView(view, G), W, found
         init = "pca"
     if start is None:
         start = start_matrix(init, data, settings.n_components, settings.random_state)
