@@ -23,10 +23,11 @@ CHUNK_BYTES = 1 << 28  # size of the chunks in which an array moves to a device
 
 def namespace(*arrays: Array) -> ModuleType:
     """Return the array-API namespace shared by `arrays` (NumPy or torch)."""
-    if all(type(x) is np.ndarray for x in arrays):  # as below, which takes as long as a product of small matrices
-        return array_api_compat.numpy
-    xp: ModuleType = array_namespace(*arrays)
-    return xp
+    for x in arrays:
+        if type(x) is not np.ndarray:
+            xp: ModuleType = array_namespace(*arrays)
+            return xp
+    return array_api_compat.numpy  # as by `array_namespace`, which takes as long as a product of small matrices
 
 
 def is_numpy(x: Array) -> bool:

@@ -48,6 +48,9 @@ def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *,
     with the BLAS underneath held to one thread each. The blocks do not depend on the number of threads: sums over them
     have the same last digit on any machine that has the same BLAS.
     """
+    if 0 < count * item_bytes <= min(SHARES[-1][1], block_bytes(on)):  # one block, as below: most calls of small fits
+        yield from pool.map(function, [slice(0, count)], 1)
+        return
     per_block = max(1, block_bytes(on) // max(1, item_bytes))
     if is_numpy(on) and count:
         per_block = max(1, -(-count // _even_count(count, per_block, item_bytes)))
