@@ -1,7 +1,10 @@
 """The few array operations that the standard does not name, on every library under test."""
 
 import os
+import platform
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -66,6 +69,45 @@ def test_pair_product_equals_the_dense_symmetric_matrix(as_array, rng, count):
     np.testing.assert_allclose(backend.to_numpy(found), C @ Z, atol=1e-14)
     dense = backend.pair_matrix(as_array(i), as_array(j), as_array(c), count)
     np.testing.assert_array_equal(backend.to_numpy(dense), C)
+
+
+@pytest.mark.parametrize("share", [0.05, 1.0])  # sparse and dense route
+def test_pair_differences_are_sums_of_differences(as_array, rng, share):
+    i, j = np.triu_indices(30, 1)
+    chosen = np.sort(rng.choice(len(i), int(share * len(i)), replace=False))
+    i, j, c, Z = i[chosen], j[chosen], rng.standard_normal(len(chosen)), rng.standard_normal((30, 4))
+    expected = np.zeros((30, 4))
+    np.add.at(expected, i, c[:, None] * (Z[i] - Z[j]))
+    np.add.at(expected, j, c[:, None] * (Z[j] - Z[i]))
+    found = backend.pair_differences(as_array(i), as_array(j), as_array(c), as_array(Z))
+    np.testing.assert_allclose(backend.to_numpy(found), expected, atol=1e-13)
+
+
+def test_pair_entries_are_those_of_the_matrix(as_array, rng):
+    A, i, j = rng.standard_normal((5, 7)), np.array([0, 4, 2]), np.array([6, 0, 3])
+    found = backend.pair_entries(as_array(A), as_array(i), as_array(j))
+    np.testing.assert_array_equal(backend.to_numpy(found), A[i, j])
+
+
+@pytest.mark.parametrize("count", [20, 700])  # at once, and over threads
+def test_product_by_itself_is_the_product_with_the_transpose(as_array, rng, count):
+    Z = rng.standard_normal((count, 6))
+    found = backend.to_numpy(backend.product_by_itself(as_array(Z)))
+    np.testing.assert_allclose(found, Z @ Z.T, atol=1e-13)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about glibc's allocator")
+def test_freed_arrays_are_not_returned_to_the_system():
+    """Those of a fit on small matrices: their pages need not be got back, which took a fifth of its time."""
+    program = (
+        "import resource, numpy as np, spdsl.backend\n"
+        "def touch(): [np.ones(50_000) for _ in range(4)]\n"
+        "touch(); before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "for _ in range(100): touch()\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)"
+    )
+    faults = int(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
+    assert faults < 2_000  # of 39,000 pages touched
 
 
 @pytest.mark.parametrize("count", [4, 40])  # one after the other, and all at once

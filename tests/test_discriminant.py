@@ -274,3 +274,15 @@ def test_the_automatic_classifier_has_probabilities_far_from_all_training_matric
     assert np.isfinite(P).all()
     assert np.isfinite(model.decision_function(scale * X[TEST])).all()
     assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(scale * X[TEST]))
+
+
+@pytest.mark.parametrize("weight", [None, np.linspace(0.5, 2.0, 40)], ids=["plain", "weighted"])
+def test_temperatures_judged_one_by_one_or_at_once_give_the_same_bits(monkeypatch, weight):
+    V, y = vectors(6, [15, 25])
+    at_once, one_by_one = [], []
+    for kept, numbers in ((at_once, 1 << 20), (one_by_one, 1)):
+        monkeypatch.setattr("spdsl.estimators.discriminant.AT_ONCE", numbers)
+        model = LeaveOneOutDiscriminant().fit(V, y, weight)
+        kept += [model.ridge_, model.temperature_, model.coef_]
+    assert at_once[:2] == one_by_one[:2]
+    assert_array_equal(at_once[2], one_by_one[2])

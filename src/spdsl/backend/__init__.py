@@ -32,12 +32,21 @@ from spdsl.backend.linalg import (
     inverse_lower,
     moved,
     product,
+    product_by_itself,
     product_into,
     slow_svd,
     symmetric,
 )
-from spdsl.backend.memory import check_pairs_fit
-from spdsl.backend.pairs import add_pairs, pair_matrix, pair_max, pair_product, pair_sums
+from spdsl.backend.memory import check_pairs_fit, keep_freed_memory
+from spdsl.backend.pairs import (
+    add_pairs,
+    pair_differences,
+    pair_entries,
+    pair_matrix,
+    pair_max,
+    pair_product,
+    pair_sums,
+)
 from spdsl.backend.pencils import pencil_logdets
 from spdsl.backend.threads import one_blas_thread, pool, threads
 
@@ -71,6 +80,8 @@ __all__ = [
     "one_blas_thread",
     "over_blocks",
     "own_threads",
+    "pair_differences",
+    "pair_entries",
     "pair_matrix",
     "pair_max",
     "pair_product",
@@ -78,6 +89,7 @@ __all__ = [
     "pencil_logdets",
     "pool",
     "product",
+    "product_by_itself",
     "product_into",
     "real_numbers",
     "slow_svd",
@@ -86,3 +98,5 @@ __all__ = [
     "to_device",
     "to_numpy",
 ]
+
+keep_freed_memory()

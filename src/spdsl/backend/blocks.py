@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any
-
-import numpy as np
 
 from spdsl.backend.arrays import Array, concat, is_numpy
 from spdsl.backend.threads import one_blas_thread, pool, threads
@@ -49,11 +48,14 @@ def map_blocks(function: Callable[[slice], Any], count: int, item_bytes: int, *,
     with the BLAS underneath held to one thread each. The blocks do not depend on the number of threads: sums over them
     have the same last digit on any machine that has the same BLAS.
     """
-    workers = threads() if is_numpy(on) else 1
+    if 0 < count * item_bytes <= min(SHARES[-1][1], block_bytes(on)):  # one block, as below: most calls of small fits
+        yield from pool.map(function, [slice(0, count)], 1)
+        return
     per_block = max(1, block_bytes(on) // max(1, item_bytes))
     if is_numpy(on) and count:
         per_block = max(1, -(-count // _even_count(count, per_block, item_bytes)))
     slices = [slice(start, min(start + per_block, count)) for start in range(0, count, per_block)]
+    workers = threads() if is_numpy(on) and len(slices) > 1 else 1
     for start in range(0, len(slices), ROUND * workers):
         # nothing is yielded inside, so that a consumer that stops early does not leave the BLAS setting changed
         yield from pool.map(function, slices[start : start + ROUND * workers], workers)
@@ -77,7 +79,7 @@ def over_blocks(function: Callable[..., Any], *arrays: Array) -> Any:
     """Apply a function to arrays, block by block along the first axis, and concatenate the results."""
     first = arrays[0]
     count = first.shape[0]
-    item_bytes = 8 * sum(int(np.prod(a.shape[1:])) for a in arrays)
+    item_bytes = 8 * sum(math.prod(a.shape[1:]) for a in arrays)
     parts = list(map_blocks(lambda s: function(*(a[s] for a in arrays)), count, item_bytes, on=first))
     if isinstance(parts[0], tuple):
         return tuple(concat(column) for column in zip(*parts, strict=True))

@@ -22,6 +22,7 @@ TORCH_EIGH = 32  # size up to which torch's eigh on CUDA is batched; larger matr
 CUDA_BATCH = 1 << 14  # matrices in one call on CUDA: cuSOLVER's batched eigensolver fails beyond about 32,000
 CUDA_NUMBERS = 1 << 27  # numbers in one call: the size of its workspace is a 32-bit integer
 MANY = 16  # number of triangular matrices from which batched inversion is faster than LAPACK in a loop
+FEW_ROWS = 512  # up to which the product of a matrix with itself is not worth a thread more
 ROWS = 8  # rows of a triangular matrix that are inverted one by one; larger ones are halved
 
 
@@ -109,6 +110,14 @@ def product(A: Array, B: Array) -> Array:
     out = np.empty((A.shape[0], B.shape[1]), dtype=np.result_type(A, B))
     list(map_blocks(lambda s: np.matmul(A[s], B, out=out[s]), A.shape[0], out.itemsize * sum(B.shape), on=A))
     return out
+
+
+def product_by_itself(Z: Array) -> Array:
+    """Return the symmetric `Z Z'` of a matrix of rows."""
+    if not is_numpy(Z) or Z.shape[0] > FEW_ROWS:
+        return product(Z, Z.mT)
+    with one_blas_thread:  # NumPy computes one half: as fast as the whole on two threads
+        return np.matmul(Z, Z.mT)
 
 
 def gram(K: Array) -> Array:

@@ -72,10 +72,30 @@ def pair_product(i: Array, j: Array, c: Array, Z: Array) -> Array:
         return torch.sparse_coo_tensor(xp.stack([row, column]), both, (count, count)) @ Z
 
 
+def pair_differences(i: Array, j: Array, c: Array, Z: Array) -> Array:
+    """Return `out[k] = sum c_p (Z[k] - Z[l])` over all pairs p of k and another row l of Z."""
+    count = Z.shape[0]
+    if is_numpy(Z) and len(c) * 8 > count * count:
+        C = pair_matrix(i, j, c, count)
+        out = C.sum(axis=1)[:, None] * Z
+        out -= product(C, Z)
+        return out
+    degree = pair_sums(count, i, j, c)
+    return degree[:, None] * Z - pair_product(i, j, c, Z)
+
+
 def pair_matrix(i: Array, j: Array, c: Array, count: int) -> Array:
-    """Return the dense symmetric matrix with `c` at (i, j) and (j, i) and zero elsewhere."""
+    """Return the dense symmetric matrix with `c` at (i, j) and (j, i), i < j, and zero elsewhere."""
     xp = namespace(c)
     C = xp.zeros((count, count), dtype=c.dtype, device=c.device)
+    if is_numpy(c):  # half the time of two assignments by rows and columns
+        C.reshape(-1)[i * count + j] = c
+        return C + C.T
     C[i, j] = c
     C[j, i] = c
     return C
+
+
+def pair_entries(A: Array, i: Array, j: Array) -> Array:
+    """Return the entries (p,) of a matrix at the pairs (i, j)."""
+    return A.reshape(-1).take(i * A.shape[1] + j) if is_numpy(A) else A[i, j]

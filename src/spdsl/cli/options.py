@@ -13,9 +13,9 @@ import typer
 from spdsl.backend import check_device
 from spdsl.backend.extras import PLUGINS, load_plugins, named_plugins
 from spdsl.datasets.exporting import LABELS
+from spdsl.evaluation.fitting import check_scoring
 from spdsl.evaluation.methods import get_methods
 from spdsl.evaluation.splits import LEAVE_ONE_GROUP_OUT
-from spdsl.evaluation.tuning import check_scoring
 
 
 def one_of(names: Iterable[str]) -> Callable[[str | None], str | None]:

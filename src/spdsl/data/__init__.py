@@ -2,6 +2,7 @@
 
 from spdsl.data.base import Data, View
 from spdsl.data.blocks import BlockData
+from spdsl.data.checked_once import CheckedOnce
 from spdsl.data.cluster import ClusterData
 from spdsl.data.cluster_client import ClusterError
 from spdsl.data.disk import DiskData
@@ -14,6 +15,7 @@ from spdsl.data.validation import check_spd, regularize
 
 __all__ = [
     "BlockData",
+    "CheckedOnce",
     "ClusterData",
     "ClusterError",
     "Data",

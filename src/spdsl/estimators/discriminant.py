@@ -15,6 +15,7 @@ from spdsl.models import savable
 
 RIDGES = (1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # times the mean within-class variance
 TEMPERATURES = np.geomspace(1e-4, 3.0, 40)  # inverse temperatures that are tried
+AT_ONCE = 1 << 15  # numbers of the temperatures judged in one go: few calls for few samples, in cache for many
 POOL = 0.5  # degrees of freedom that the spread of all classes counts for in that of one
 LEAST, MOST = 1e-60, 1e60  # entries of vectors whose sums of squares and their products are numbers as they are
 SAME = 1e-12  # directions with less than this share of the largest variance are rounding error
@@ -193,8 +194,13 @@ class _LeftOut:
         rows = rows - rows.max(axis=1, keepdims=True)
         true = rows[np.arange(len(rows)), labels]
         weight = None if self.weight is None else self.weight[self.paired]
-        each = (np.log(np.exp(t * rows).sum(axis=1)) - t * true for t in TEMPERATURES)
-        return min(float(np.average(loss, weights=weight)) for loss in each)
+        least = np.inf
+        some = max(1, AT_ONCE // max(1, rows.size))
+        for k in range(0, len(TEMPERATURES), some):
+            t = TEMPERATURES[k : k + some, None]
+            each = np.log(np.exp(t[:, :, None] * rows).sum(axis=2)) - t * true
+            least = min(least, float(np.average(each, axis=1, weights=weight).min()))
+        return least
 
 
 def _unit_scale(V: np.ndarray) -> float:

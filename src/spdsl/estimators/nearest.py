@@ -22,7 +22,7 @@ from spdsl.models import savable
 
 Factors = tuple[Array, ...]
 
-WORTH = 32  # pairs for each matrix to prepare from which a search with bounds is faster
+WORTH = 12  # pairs for each matrix to prepare from which a search with bounds is faster, whatever the size
 #: searches of fitted classifiers, with the factors that they are of: no part of a model, and made again where needed
 _searches: WeakKeyDictionary[Any, tuple[Factors, RowSearch]] = WeakKeyDictionary()
 PREDICT_BLOCK = 256  # test matrices compared with all training matrices at a time

@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from spdsl.evaluation.fitting import answering, bound, fit_on, get_scorer, requests_groups
 from spdsl.evaluation.identity import told
 from spdsl.evaluation.jobs import Done, Job, key_of
 from spdsl.evaluation.methods import Grid, Method
 from spdsl.evaluation.results import Cell, cell_from_dict, cell_to_dict
 from spdsl.evaluation.splits import Split, fold_count
 from spdsl.evaluation.store import StoreError
-from spdsl.evaluation.tuning import bound, fit_on, get_scorer, requests_groups
 from spdsl.evaluation.tuning import tune as choose_parameters
 
 RESULT_VERSION = 2  # to be raised whenever a change of the library changes what a cell finds
@@ -123,7 +123,9 @@ def find_cell(
             tuned = choose_parameters(model, grid, X[train], y[train], groups=inside, **settings.of_tuning)
             params, failed = tuned.params, tuned.failed
         clock.append(time.perf_counter())
-        fit_on(model.set_params(**params), X, y, groups, train)
+        model.set_params(**params)
+        with answering(model, [get_scorer(name) for name in settings.scoring]):
+            fit_on(model, X, y, groups, train)
         clock.append(time.perf_counter())
         asked = bound(model, groups, test)
         predicted = _one_each(asked.predict(X[test]), len(test))

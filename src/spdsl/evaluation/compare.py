@@ -18,6 +18,7 @@ from spdsl.data.labels import check_labels
 from spdsl.data.parameters import check_count, check_seed
 from spdsl.data.validation import check_spd
 from spdsl.evaluation.cells import Experiment, Tuning
+from spdsl.evaluation.fitting import check_scoring
 from spdsl.evaluation.methods import get_methods
 from spdsl.evaluation.results import REFERENCE, Cell, Results, unit_of
 from spdsl.evaluation.runner import run_experiment
@@ -25,7 +26,6 @@ from spdsl.evaluation.splits import LEAVE_ONE_GROUP_OUT, Split, check_groups, fo
 from spdsl.evaluation.store import MemoryStore, Store
 from spdsl.evaluation.tables import TableRow, few_draws, gain_text, interval, make_table, notes, p_text
 from spdsl.evaluation.text import count_matrices, markdown
-from spdsl.evaluation.tuning import check_scoring
 from spdsl.models.text import csv_cell, printable
 
 MOST_JOBS = 1024  # more processes than that are a slip

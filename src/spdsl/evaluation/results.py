@@ -9,7 +9,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -180,7 +180,7 @@ def read_results(folder: str | Path) -> Results:
 
 def cell_to_dict(cell: Cell) -> dict[str, Any]:
     """A cell as plain JSON values; NaN becomes None."""
-    content = {key: None if value != value else value for key, value in asdict(cell).items()}
+    content = {key: None if value != value else value for key, value in vars(cell).items()}
     scores = {name: None if value != value else value for name, value in cell.scores.items()}
     return content | {"params": plain_params(cell.params), "scores": scores, "warnings": list(cell.warnings)}
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from spdsl.backend import check_device
 from spdsl.evaluation.cells import RESULT_VERSION, SEED, Cells, Experiment, Settings, Tuning, cell_of
+from spdsl.evaluation.fitting import check_scoring
 from spdsl.evaluation.jobs import Done, Job, run_jobs
 from spdsl.evaluation.methods import Grid, Method, get_methods, warn_of_missing
 from spdsl.evaluation.results import Cell, Results, describe_environment, plain, unit_of
 from spdsl.evaluation.splits import fold_count
 from spdsl.evaluation.store import MemoryStore, Store
-from spdsl.evaluation.tuning import check_scoring
 from spdsl.learning.progress import Progress, Quiet
 from spdsl.models.text import printable
 

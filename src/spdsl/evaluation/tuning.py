@@ -1,12 +1,11 @@
-"""Fits and scores with groups where estimators request them, and parameters by cross-validation inside a training part."""
+"""Parameters by cross-validation inside a training part."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from spdsl.backend import pool, threads
+from spdsl.data import CheckedOnce, as_data
 from spdsl.data.labels import check_labels
 from spdsl.data.parameters import check_seed
 from spdsl.data.validation import as_samples, even
+from spdsl.evaluation.fitting import REDUCTIONS, answering, bound, fit_samples, get_scorer
 from spdsl.evaluation.splits import Split, check_groups, make_folds
 
 Scores = Callable[[list[dict[str, Any]]], np.ndarray]
@@ -213,24 +214,26 @@ class _Trials:
         """Scores of the points that one fit serves, on one fold."""
         train, test = fold
         model = clone(self.estimator).set_params(**fit.params)
+        seen, unseen = self._samples(model, train), self._samples(model, test)
         stops = _Stops(fit.iterations)
         if stops.wanted:
             model.set_params(callback=stops)
         for p in fit.members:
             with self._noted(points[p], errors):
                 model.set_params(**{name: value for name, value in points[p].items() if name not in fit.params})
-                if not hasattr(model, "fit_classifier") or not hasattr(model, "components_"):
-                    fit_on(model, self.X, self.y, self.groups, train)
-                    stops.ended = getattr(model, "components_", None), points[p]
-                wanted = stops.at(points[p].get("max_iter"))
-                if points[p] is not stops.ended[1] or wanted is not stops.ended[0]:
-                    model.components_ = wanted
-                    model.fit_classifier(self.X[train], self.y[train])
-                found[p] = self._score(model, test)
+                with answering(model, [self.scorer]):
+                    if not hasattr(model, "fit_classifier") or not hasattr(model, "components_"):
+                        fit_samples(model, seen, self.y, self.groups, train)
+                        stops.ended = getattr(model, "components_", None), points[p]
+                    wanted = stops.at(points[p].get("max_iter"))
+                    if points[p] is not stops.ended[1] or wanted is not stops.ended[0]:
+                        model.components_ = wanted
+                        model.fit_classifier(seen, self.y[train])
+                    found[p] = float(self.scorer(bound(model, self.groups, test), unseen, self.y[test]))
 
-    def _score(self, model: Any, test: np.ndarray) -> float:
-        model = bound(model, self.groups, test)
-        return float(self.scorer(model, self.X[test], self.y[test]))
+    def _samples(self, model: Any, rows: np.ndarray) -> Any:
+        """These samples, in a form that the classifiers after one reduction share where it is one of ours."""
+        return CheckedOnce(as_data(self.X[rows], model.precision)) if type(model) in REDUCTIONS else self.X[rows]
 
     @contextmanager
     def _noted(self, point: dict[str, Any], errors: list[Failure]) -> Iterator[None]:
@@ -300,86 +303,3 @@ def _by_fit(estimator: Any, points: list[dict[str, Any]]) -> list[_SharedFit]:
             params["max_iter"] = stops.pop()
         fits.append(_SharedFit(params, members, stops))
     return fits
-
-
-# -------------------------------------------------------------------------------------------------- groups and scores
-
-
-def fit_on(model: Any, X: np.ndarray, y: np.ndarray, groups: np.ndarray | None, rows: np.ndarray) -> Any:
-    """Fit the model on these rows, with their groups where the model, or a step of it, requests them."""
-    from sklearn import config_context
-
-    if groups is None or not requests_groups(model, "fit"):
-        return model.fit(X[rows], y[rows])
-    with config_context(enable_metadata_routing=True):
-        return model.fit(X[rows], y[rows], groups=groups[rows])
-
-
-def requests_groups(model: Any, method: str) -> bool:
-    """Whether the model or a step of it has asked for groups, as by `step.set_fit_request(groups=True)`."""
-    from sklearn import config_context
-    from sklearn.utils.metadata_routing import get_routing_for_object
-
-    with config_context(enable_metadata_routing=True):
-        try:
-            return "groups" in get_routing_for_object(model).consumes(method, ["groups"])
-        except (AttributeError, TypeError, ValueError):  # it knows nothing of routing, or not of this method
-            return False
-
-
-def bound(model: Any, groups: np.ndarray | None, rows: np.ndarray) -> Any:
-    """The fitted model as something whose answers about these rows know their groups."""
-    if groups is None or not requests_groups(model, "predict"):
-        return model
-    return type(type(model).__name__, (_Bound,), {})(model, groups[rows])  # messages name the model's class
-
-
-class _Bound:
-    """A fitted classifier that passes on the groups of the samples it is asked about; a scorer may ask it."""
-
-    def __init__(self, model: Any, groups: np.ndarray) -> None:
-        self._model, self._groups = model, groups
-        self.classes_ = model.classes_
-        self._estimator_type = "classifier"
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._model, name)
-        if name not in ("predict", "predict_proba", "decision_function"):
-            return found
-
-        @wraps(found)
-        def answer(X: Any) -> Any:
-            from sklearn import config_context
-
-            with config_context(enable_metadata_routing=True):
-                return found(X, groups=self._groups)
-
-        return answer
-
-    def __sklearn_tags__(self) -> Any:
-        return self._model.__sklearn_tags__()
-
-
-def get_scorer(name: str) -> Any:
-    """scikit-learn's scorer of that name, or an error that names a few."""
-    from sklearn.metrics import get_scorer as find
-    from sklearn.metrics import get_scorer_names
-
-    if not isinstance(name, str) or name not in get_scorer_names():
-        raise ValueError(
-            f"unknown scoring {name!r}; choose a name of sklearn.metrics.get_scorer_names(), for instance 'accuracy', "
-            "'balanced_accuracy', 'f1_macro', 'neg_log_loss' or 'roc_auc_ovr'"
-        )
-    return find(name)
-
-
-def check_scoring(scoring: Any) -> tuple[str, ...]:
-    """One name or several as a tuple of known names, the first of which tunes."""
-    if not isinstance(scoring, str | Iterable):
-        raise ValueError(f"scoring must be a name or a list of names of scikit-learn's scorers, got {scoring!r}")
-    names = (scoring,) if isinstance(scoring, str) else tuple(scoring)
-    if not names:
-        raise ValueError("scoring is empty: give at least one name, for instance 'accuracy'")
-    for name in names:
-        get_scorer(name)
-    return tuple(dict.fromkeys(names))

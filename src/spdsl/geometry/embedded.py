@@ -8,7 +8,15 @@ import numpy as np
 
 from spdsl import backend
 from spdsl.backend import Array, namespace, over_blocks, symmetric
-from spdsl.geometry.factorizations import cholesky, gram_sqdist, left_singular, pair_blocks, positive, spread_out
+from spdsl.geometry.factorizations import (
+    cholesky,
+    gram_pairs,
+    gram_sqdist,
+    left_singular,
+    pair_blocks,
+    positive,
+    spread_out,
+)
 from spdsl.geometry.metric import Metric, Pullback
 
 TINY = 1e-150  # replaces zero in a quotient: the limits are exact, and nothing underflows
@@ -66,14 +74,12 @@ class EmbeddedMetric(Metric):
         Z = Z.reshape(shape[0], -1)
         Z = Z - Z.mean(axis=0)
         if i.shape[0] * 8 > shape[0] ** 2:
-            d2 = gram_sqdist(Z, Z)[i, j]
+            d2 = gram_pairs(Z, i, j)
         else:
             d2 = pair_blocks(lambda s: ((Z[i[s]] - Z[j[s]]) ** 2).sum(axis=-1), i.shape[0], Z)
 
         def pullback(c: Array) -> Array:
-            degree = backend.pair_sums(shape[0], i, j, c)
-            G = (2 * degree)[:, None] * Z
-            G -= backend.pair_product(i, j, 2 * c, Z)
+            G = backend.pair_differences(i, j, 2 * c, Z)
             return over_blocks(self.pull, G.reshape(shape), *saved)
 
         return d2, pullback

@@ -102,8 +102,7 @@ def diagonal_matrix(d: Array) -> Array:
 
 def nonnegative(d2: Array) -> Array:
     """Replace negative rounding errors by zero."""
-    xp = namespace(d2)
-    return xp.maximum(d2, xp.zeros_like(d2))
+    return d2.clip(0.0)
 
 
 def gram_sqdist(A: Array, B: Array, *, exact_when_close: bool = False) -> Array:
@@ -121,6 +120,15 @@ def gram_sqdist(A: Array, B: Array, *, exact_when_close: bool = False) -> Array:
         if i.shape[0]:
             d2[i, j] = pair_blocks(lambda s: xp.sum((A[i[s]] - B[j[s]]) ** 2, axis=-1), i.shape[0], A)
     return d2
+
+
+def gram_pairs(Z: Array, i: Array, j: Array) -> Array:
+    """Squared Euclidean distances (p,) between the rows i and j of one array, as `gram_sqdist`."""
+    G = backend.product_by_itself(Z)
+    squares = namespace(Z).linalg.diagonal(G)
+    d2 = squares[i] + squares[j]
+    d2 -= 2 * backend.pair_entries(G, i, j)
+    return nonnegative(d2)
 
 
 class Taken:

@@ -153,10 +153,11 @@ class CenteredAlignment(Objective):
         norm = math.sqrt(square)
         value = product / norm
         shift = rows / N - total / (2 * N**2)
-        centered = a - shift[i] - shift[j]  # U A U at the pairs
-        slope = target / norm - (value / square) * centered
-        k = a + 1 if full else a
-        return -value, (2 * self.beta) * k * slope
+        slope = target / norm
+        slope -= (value / square) * (a - shift[i] - shift[j])  # U A U at the pairs
+        slope *= a + 1 if full else a
+        slope *= 2 * self.beta
+        return -value, slope
 
     def _weighted(self, d2: Array, weight: np.ndarray) -> tuple[float, Array]:
         """The same sums with weights."""

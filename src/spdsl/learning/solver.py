@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -214,7 +214,8 @@ class _Run:
     def record(self, iteration: int, step: float, trials: int) -> bool:
         """Add a row to the history; whether the callback asks to stop."""
         now = time.perf_counter()
-        row = asdict(Iteration(iteration, self.state.value, self.state.gradient_norm, step, trials, now - self.began))
+        state = self.state
+        row = dict(vars(Iteration(iteration, state.value, state.gradient_norm, step, trials, now - self.began)))
         self.began = now
         self.history.append(row)
         answer = None if self.callback is None else self.callback(row, self.state.W)
