@@ -17,8 +17,7 @@ from spdsl.evaluation.cells import Experiment, Settings, find_cell
 from spdsl.evaluation.methods import Method
 from spdsl.evaluation.splits import Split, fold_count
 
-SMALL = (48, 96)  # training matrices of the cells that are timed: with fewer, methods that iterate are done too soon
-WARM = 24  # those of a cell that is not timed
+SMALL = (24, 72)  # training matrices of the cells that are timed
 FOLDS = 2  # of their tuning; more folds take longer in proportion
 POWERS = (0.7, 2.0)  # of the number of matrices, within which cells grow; pairs are the most that a method looks at
 
@@ -97,10 +96,11 @@ def _extrapolated(experiment: Experiment, method: Method, settings: Settings, tu
     """Seconds of a cell of the run's size, from two smaller ones."""
     sizes: list[int] = []
     seconds: list[float] = []
-    _timed(experiment, method, settings, _part(experiment, WARM), tuning)  # what is only slow the first time
     for count in SMALL:
         split = _part(experiment, count)
         sizes.append(len(split[0]))
+        if not seconds:
+            _timed(experiment, method, settings, split, tuning)  # what is only slow the first time
         seconds.append(_timed(experiment, method, settings, split, tuning))
         if sizes[-1] == len(experiment.splits[0][0]):
             break
