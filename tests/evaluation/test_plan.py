@@ -32,8 +32,9 @@ def test_estimates_grow_with_the_matrices_within_the_powers(monkeypatch):
     near, far = found.methods
     assert near.first == near.other == pytest.approx(0.01 * 30**1.5)
     assert far.other == pytest.approx(0.01 * 20**5 * 1.5**2)  # the highest power
-    assert far.first == pytest.approx(2.5 * far.other)  # five folds instead of two
-    assert {(10, True), (20, True), (20, False)} <= set(asked)
+    assert far.first == pytest.approx(2.5 * 0.01 * 10**5 * 3**2)  # five folds instead of two
+    assert {(10, True), (10, False), (20, False)} <= set(asked)
+    assert (20, True) not in asked  # the tuned cells are the slow ones
     assert far.seconds == pytest.approx(far.first + 3 * far.other)
 
 

@@ -18,6 +18,7 @@ from spdsl.evaluation.methods import Method
 from spdsl.evaluation.splits import Split, fold_count
 
 SMALL = (24, 72)  # training matrices of the cells that are timed
+WARM = 4  # those of a first one, not tuned and not timed: what is only slow the first time
 FOLDS = 2  # of their tuning; more folds take longer in proportion
 POWERS = (0.7, 2.0)  # of the number of matrices, within which cells grow; pairs are the most that a method looks at
 
@@ -62,9 +63,10 @@ class Plan:
 
 
 def plan_run(experiment: Experiment, methods: list[Method], settings: Settings) -> Plan:
-    """Time two small cells of every method, and extrapolate to the cells of a run.
+    """Time small cells of every method, and extrapolate to the cells of a run.
 
-    The small cells have whole classes of the first draw, and the method's own grid. What they miss is what only shows in
+    Two of them are not tuned and tell how time grows with the number of matrices; a method that is tuned has a third one. They
+    have whole classes of the first draw, and the method's own grid. What they miss is what only shows in
     numbers of matrices far beyond theirs, and a machine that others use meanwhile.
     """
     began = time.perf_counter()
@@ -84,32 +86,38 @@ def _planned(experiment: Experiment, method: Method, settings: Settings) -> Plan
     device = "device" in method.factory().get_params()
     cells = len(experiment.splits)
     try:
-        for tuning in {False, tuned}:
-            first[tuning] = _extrapolated(experiment, method, settings, tuning, folds)
+        _timed(experiment, method, settings, _part(experiment, WARM), False)
+        plain, power = _extrapolated(experiment, method, settings)
+        first[False] = first[tuned] = plain
+        if tuned:
+            small = _part(experiment, SMALL[0])
+            seconds = _timed(experiment, method, settings, small, True) * folds / FOLDS
+            first[True] = seconds * (_mean_size(experiment) / len(small[0])) ** power
     except Exception as error:  # it will fail in the run as well, which then says so
         return PlannedMethod(method.name, cells, 0.0, 0.0, device, f"{type(error).__name__}: {error}")
     other = first[tuned] if settings.tuning == "each" else first[False]
     return PlannedMethod(method.name, cells, first[tuned], other, device)
 
 
-def _extrapolated(experiment: Experiment, method: Method, settings: Settings, tuning: bool, folds: int) -> float:
-    """Seconds of a cell of the run's size, from two smaller ones."""
+def _extrapolated(experiment: Experiment, method: Method, settings: Settings) -> tuple[float, float]:
+    """Seconds of a cell of the run's size that is not tuned, from two smaller ones, and the power with which cells grow."""
     sizes: list[int] = []
     seconds: list[float] = []
     for count in SMALL:
         split = _part(experiment, count)
         sizes.append(len(split[0]))
-        if not seconds:
-            _timed(experiment, method, settings, split, tuning)  # what is only slow the first time
-        seconds.append(_timed(experiment, method, settings, split, tuning))
+        seconds.append(_timed(experiment, method, settings, split, False))
         if sizes[-1] == len(experiment.splits[0][0]):
             break
-    N = float(np.mean([len(train) for train, _ in experiment.splits]))
-    scale = folds / FOLDS if tuning else 1.0
-    if len(sizes) < 2 or sizes[0] == sizes[1]:
-        return scale * seconds[-1] * N / sizes[-1]
-    power = math.log(max(seconds[1], 1e-6) / max(seconds[0], 1e-6)) / math.log(sizes[1] / sizes[0])
-    return scale * seconds[1] * (N / sizes[1]) ** min(max(power, POWERS[0]), POWERS[1])
+    power = 1.0
+    if len(sizes) > 1 and sizes[0] < sizes[1]:
+        power = math.log(max(seconds[1], 1e-6) / max(seconds[0], 1e-6)) / math.log(sizes[1] / sizes[0])
+        power = min(max(power, POWERS[0]), POWERS[1])
+    return seconds[-1] * (_mean_size(experiment) / sizes[-1]) ** power, power
+
+
+def _mean_size(experiment: Experiment) -> float:
+    return float(np.mean([len(train) for train, _ in experiment.splits]))
 
 
 def _part(experiment: Experiment, count: int) -> Split:
