@@ -31,8 +31,8 @@ HEADS = ["logistic", "svm", "lda", "nn", "auto"]
 def calibrated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each set of probabilities that is calibrated."""
     seen: list[int] = []
-    rms = calibration.rms
-    monkeypatch.setattr(calibration, "rms", lambda *given: seen.append(1) or rms(*given))
+    plain = calibration.probabilities
+    monkeypatch.setattr(calibration, "probabilities", lambda *given: seen.append(1) or plain(*given))
     return seen
 
 

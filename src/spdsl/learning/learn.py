@@ -40,7 +40,8 @@ class Base:
         found = data.recentering() if found is None else found
         if found is None:
             return None
-        reference = backend.to_numpy(data.base_map(found))
+        here = Recentering(*(backend.like(part, data.model) for part in found))  # the search may be on a device
+        reference = backend.to_numpy(data.base_map(here))
         return cls(reference, data.map_log_vectors(reference, lambda V: V))
 
 
