@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from threadpoolctl import threadpool_limits
 
 import spdsl
 from samples import labeled
@@ -286,3 +287,44 @@ def test_temperatures_judged_one_by_one_or_at_once_give_the_same_bits(monkeypatc
         kept += [model.ridge_, model.temperature_, model.coef_]
     assert at_once[:2] == one_by_one[:2]
     assert_array_equal(at_once[2], one_by_one[2])
+
+
+@pytest.mark.parametrize("classifier", ["auto", "lda"])
+def test_less_weight_makes_no_class_more_likely(classifier):
+    """The mean of a class is as well known as that of as many samples, however little they weigh."""
+    clear, y = labeled(80, 6, 3, signal=1.2, noise=0.4)
+    train, test = slice(0, 40), slice(40, 80)
+    found = []
+    for weight in (1.0, 0.1, 0.01, 1e-4):
+        model = SPDSL(3, classifier=classifier, max_iter=3)
+        model.fit(clear[train], y[train], np.where(y[train] == 0, weight, 1.0))
+        found.append(np.mean(model.predict(clear[test]) == 0))
+    assert max(found) <= found[0] + 0.05
+    one = np.where(np.arange(40) == 0, 7, y[train])
+    for weight in (0.2, 0.01):
+        model = SPDSL(3, classifier=classifier, max_iter=3).fit(clear[train], one, np.where(one == 7, weight, 1.0))
+        assert np.mean(model.predict(clear[test]) == 7) < 0.1
+
+
+def test_labels_of_ties_are_those_of_the_probabilities():
+    """Copies under three labels: nothing tells the classes apart but rounding."""
+    model = SPDSL(3, max_iter=2).fit(np.concatenate([X, X, X]), np.repeat([0, 1, 2], len(X)))
+    assert_array_equal(model.classes_[model.predict_proba(X).argmax(axis=1)], model.predict(X))
+
+
+@pytest.mark.parametrize("classifier", ["auto", "lda", "nn", "svm", "logistic"])
+def test_identical_matrices_are_an_error_of_every_classifier(classifier):
+    model = SPDSL(3, max_iter=2).fit(X, Y).set_params(classifier=classifier)
+    with pytest.raises(ValueError, match="all training matrices are identical"):
+        model.fit_classifier(np.repeat(X[:1], 8, axis=0), np.arange(8) % 2)
+
+
+def test_answers_are_computed_on_one_blas_thread():
+    large, y = labeled(60, 70, seed=1)
+    model = SPDSL(3, max_iter=2).fit(large, y)
+    for name in ("decision_function", "predict_proba"):
+        found = []
+        for count in (1, 2):
+            with threadpool_limits(count):
+                found.append(getattr(model, name)(large))
+        assert_array_equal(*found)

@@ -229,6 +229,7 @@ class Contrast(Objective):
         (KernelSVC(), ["a"] * 30, "sample_weight must be an array of real numbers"),
         (SPDSL(2), WEIGHT * (1 + 1j), "must be an array of real numbers, got dtype complex128"),
         (SPDSL(2), np.where(np.arange(30) == 0, 1e-14, 1.0), "may differ by a factor of 1e"),
+        (SPDSL(2), WEIGHT * 1e200, "whose powers overflow; divide the weights by their mean"),
         (SPDSL(2), np.where(Y == 0, 1.0, 0.0), "needs at least 2 classes"),
         (SPDSL(2, objective=Contrast), WEIGHT, "objective 'contrast' takes no sample_weight"),
         (
@@ -246,6 +247,7 @@ class Contrast(Objective):
         "text",
         "complex",
         "wide",
+        "huge",
         "one class",
         "objective",
         "classifier",

@@ -85,8 +85,8 @@ class Data(ABC):
     def map_log_vectors(self, A: Array, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """`function` of the log-vectors (k, d) of `A'X_i A`, block by block along the first axis."""
         raise TypeError(
-            f"{type(self).__name__}: this classifier needs the matrices in memory, as those it was fitted on; load them, or "
-            f"fit with classifier='logistic'"
+            f"{type(self).__name__}: this classifier needs the matrices themselves, as those it was fitted on; pass "
+            f"X.dense() of factors, or fit with classifier='logistic'"
         )
 
     def reduce(self, W: Array) -> Array:

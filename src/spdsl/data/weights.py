@@ -11,6 +11,7 @@ from spdsl.backend import namespace
 from spdsl.data.labels import as_names, check_missing
 from spdsl.data.validation import as_samples, check_spd
 
+MOST = 1e100  # a weight whose square, summed over samples, is finite
 SPAN = 1e12  # largest weight over the smallest: sums keep digits of both
 
 
@@ -31,6 +32,10 @@ def check_weights(sample_weight: Any, n_samples: int) -> np.ndarray | None:
         raise ValueError(
             f"sample_weight ranges from {positive.min():g} to {positive.max():g}; weights may differ by a factor of "
             f"{SPAN:g} at most, or be zero"
+        )
+    if positive.max() > MOST:
+        raise ValueError(
+            f"sample_weight has a weight of {positive.max():g}, whose powers overflow; divide the weights by their mean"
         )
     return None if (w == 1).all() else w
 

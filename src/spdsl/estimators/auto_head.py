@@ -9,6 +9,7 @@ import numpy as np
 from spdsl import backend
 from spdsl.backend import Array, modules
 from spdsl.estimators.base import Answer, LabelScore, SPDEstimator
+from spdsl.estimators.calibration import led_by
 from spdsl.estimators.discriminant import LeaveOneOutDiscriminant
 from spdsl.estimators.learned_views import fit_learned_view
 from spdsl.geometry import log_vectors
@@ -55,7 +56,7 @@ class AutoHead(LabelScore, SPDEstimator):
         if kind == "predict":
             return self.classes_[scores.argmax(axis=1)]
         if kind == "predict_proba":
-            return first.probabilities(first.spread_ * scores)
+            return led_by(first.probabilities(first.spread_ * scores), scores.argmax(axis=1))
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def fit_checked(self, P: Array, y: np.ndarray, weight: np.ndarray | None = None) -> Self:

@@ -26,6 +26,7 @@ COMPUTES = (
     "partial_fit",
     "predict",
     "predict_proba",
+    "decision_function",
     "answer",
     "transform",
     "kneighbors",
@@ -77,6 +78,8 @@ class SPDEstimator(BaseEstimator):
             method = cls.__dict__.get(name)
             if isinstance(method, FunctionType):
                 setattr(cls, name, _on_one_blas_thread(method))
+            elif method is not None and hasattr(method, "fn"):  # under `available_if`
+                method.fn = _on_one_blas_thread(method.fn)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

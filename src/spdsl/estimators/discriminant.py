@@ -36,7 +36,9 @@ class LeaveOneOutDiscriminant(ClassifierMixin, BaseEstimator):
     Features are not scaled: lengths and angles of log-vectors are meaningful.
 
     With weights, `k_c` is the sum of the weights of class c and N that of all, means and S are weighted, and a sample is left
-    out with all of its weight (copies of a sample, in contrast, are left out one by one).
+    out with all of its weight (copies of a sample, in contrast, are left out one by one). In the last term `k_c` is at
+    least the number of samples that the weights of the class amount to, `(sum w)^2 / sum w^2`: small weights make a class
+    rare, not noisy.
 
     Attributes
     ----------
@@ -92,7 +94,9 @@ class LeaveOneOutDiscriminant(ClassifierMixin, BaseEstimator):
         M = means @ E
         scaled = M / (w + best.ridge)
         self.coef_ = scaled @ (basis @ E).T * scale
-        self.intercept_ = np.log(sizes / self.n_samples_) - (M * scaled).sum(axis=1) / 2 + best.spread / (2 * sizes)
+        self.intercept_ = (
+            np.log(sizes / self.n_samples_) - (M * scaled).sum(axis=1) / 2 + best.spread / (2 * left_out.known)
+        )
         return self
 
     def scores(self, X: np.ndarray) -> np.ndarray:
@@ -155,6 +159,7 @@ class _LeftOut:
         self.paired = self.counts[labels] > 1
         self.total = len(V) if weight is None else float(weight.sum())
         self.prior = np.log(sizes / self.total)
+        self.known, self.known_without = self._known()
 
     def judge(self, ridge: float) -> _Judged:
         """The ridge with its leave-one-out scores (N, C), the spreads of the classes and the least log-loss."""
@@ -173,12 +178,27 @@ class _LeftOut:
         Q = far + (alpha / gap)[:, None] * along**2
         Q[own] = rr * (k / (k - c)) ** 2 * (1 + alpha * rr / gap)
         spread = self._spread(Q[own] * (k - c) / k)
-        noise = np.repeat((spread / self.sizes)[None], len(self.V), axis=0)
-        noise[own] = spread[self.labels] / (k - c)
+        noise = np.repeat((spread / self.known)[None], len(self.V), axis=0)
+        noise[own] = spread[self.labels] / self.known_without
         scores = self.prior - Q / 2 + noise / 2
         alone = ~self.paired
         scores[alone, self.labels[alone]] = scores.min() - 1  # alone in its class: cannot be found
         return _Judged(ridge, scores, spread, self._loss(scores))
+
+    def _known(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many samples the mean of a class (C,) rests on, and that of its own class without a sample (N,).
+
+        Their weights, but for weights below one, which make no mean noisier than that of so many samples: the squared
+        sum of weights over the sum of their squares.
+        """
+        if self.weight is None:
+            return self.counts.astype(float), np.maximum(self.counts[self.labels] - 1, 1)
+        squares = np.bincount(self.labels, self.weight**2, len(self.sizes))
+        left = np.maximum(self.sizes[self.labels] - self.weight, 0.0)
+        left_squares = np.maximum(squares[self.labels] - self.weight**2, 0.0)
+        most = np.maximum(self.counts[self.labels] - 1.0, 1.0)  # also where the squares have lost their digits
+        alike = np.divide(left**2, left_squares, out=most.copy(), where=left_squares > 0)
+        return np.maximum(self.sizes, self.sizes**2 / squares), np.maximum(left, np.clip(alike, 1.0, most))
 
     def _spread(self, z: np.ndarray) -> np.ndarray:
         """v (C,) from the squared distances z (N,) of the samples to the true means of their classes."""

@@ -27,7 +27,7 @@ from spdsl.estimators.heads import check_head, fit_head, head_offers
 from spdsl.estimators.options import Options, check_precision, resolve_counts, resolve_manifold
 from spdsl.estimators.patterns import Basis, Seen, canonical_basis, class_means
 from spdsl.geometry import Metric, get_metric, metric_for
-from spdsl.learning.learn import Base, Learned, cost_function, learn
+from spdsl.learning.learn import Base, Learned, cost_function, differing, learn
 from spdsl.learning.objectives import Objective
 from spdsl.learning.settings import Settings, Width
 from spdsl.learning.solver import STATUSES
@@ -273,9 +273,9 @@ class LearnedReduction(TransformerMixin, LabelScore, SPDEstimator):
             self._check_size(data.shape, reset=False, name="X")
             self.classes_, labels = self._check_y(y, data.shape)
             check_head(self.classifier, self.metric_, data.shape[0])
-            P = self._reduce(data)
+            first, P = differing(data), self._reduce(data)
             base = Base.of(data) if self._wants_vectors(data.shape) else None
-            self._fit_classifier(P, self.classes_[labels], data.first_copies(), weight, base)
+            self._fit_classifier(P, self.classes_[labels], first, weight, base)
         return self
 
     def _fit_classifier(

@@ -143,9 +143,7 @@ def cost_function(data: Data, labels: np.ndarray, settings: Settings) -> Callabl
 def pose(data: Data, labels: np.ndarray, settings: Settings) -> tuple[Problem, Array, Recentering | None, np.ndarray]:
     """The problem, the first W, a point on the manifold, the recentering if W stands for G W, and which samples are equal."""
     moved, metric = data.to_device(settings.device), settings.metric
-    first = moved.first_copies()
-    if not first.any():
-        raise ValueError("all training matrices are identical; provide matrices that differ")
+    first = differing(moved)
     view, W, found = _first_view(moved, settings)
     if settings.start is None and isinstance(settings.init, str) and settings.manifold.scalable and metric.scale_free:
         W = _unit_sized(view, W)
@@ -178,6 +176,14 @@ def pose(data: Data, labels: np.ndarray, settings: Settings) -> tuple[Problem, A
         _check_distance(metric.name, reduced_distance())
     weights = () if settings.weight is None else (settings.weight,)  # an objective of a user may know of none
     return Problem(view, metric, settings.objective(graph, labels, beta, *weights), i, j), W, found, first
+
+
+def differing(data: Data) -> np.ndarray:
+    """For every sample, the index of the first sample equal to it; an error if all are equal."""
+    first = data.first_copies()
+    if not first.any():
+        raise ValueError("all training matrices are identical; provide matrices that differ")
+    return first
 
 
 def _first_view(data: Data, settings: Settings) -> tuple[View, Array, Recentering | None]:
