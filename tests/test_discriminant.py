@@ -12,6 +12,7 @@ from samples import labeled
 from spdsl import SPDSL, TangentSpaceClassifier, backend
 from spdsl.data import MemoryData, recentering
 from spdsl.datasets import load_digit_sets
+from spdsl.estimators import auto_head
 from spdsl.estimators.auto_head import WEIGHT, AutoHead
 from spdsl.estimators.discriminant import LeaveOneOutDiscriminant, _LeftOut
 from spdsl.geometry import get_metric, log_vectors
@@ -328,3 +329,16 @@ def test_answers_are_computed_on_one_blas_thread():
             with threadpool_limits(count):
                 found.append(getattr(model, name)(large))
         assert_array_equal(*found)
+
+
+def test_fit_classifier_on_factors_says_what_it_does_not_see():
+    model = SPDSL(3, max_iter=2).fit(X, Y)
+    with pytest.warns(UserWarning, match="never formed, so classifier='auto' sees W'XW alone"):
+        model.fit_classifier(spdsl.FactoredSPD(list(np.linalg.cholesky(X)), 1e-9), Y)
+
+
+def test_vectors_that_do_not_fit_into_memory_are_named(monkeypatch):
+    monkeypatch.setattr(auto_head, "BASE_BYTES", 1000)
+    with pytest.warns(UserWarning, match="log-vectors of all matrices would take 6.72e-06 GB"):
+        model = SPDSL(3, max_iter=2).fit(X, Y)
+    assert model.reference_ is None

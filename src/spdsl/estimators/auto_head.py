@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 
 from spdsl import backend
 from spdsl.backend import Array, modules
+from spdsl.data.recentering import base_size
 from spdsl.estimators.base import Answer, LabelScore, SPDEstimator
 from spdsl.estimators.calibration import led_by
 from spdsl.estimators.discriminant import LeaveOneOutDiscriminant
@@ -15,6 +17,7 @@ from spdsl.estimators.learned_views import fit_learned_view
 from spdsl.geometry import log_vectors
 from spdsl.models import savable
 
+BASE_BYTES = 1 << 30  # log-vectors of the training matrices before the reduction, up to which they are seen
 WEIGHT = 0.25  # of the learned view: on 15 real sets 0.25 to 0.7 differ by less than half a point
 
 
@@ -84,6 +87,22 @@ class AutoHead(LabelScore, SPDEstimator):
         )
         shares = modules.sure_shares(first.temperature_, first.n_samples_)
         return modules.double_in(modules.chain("AutoHead", views, shares))
+
+
+def sees_vectors(classifier: Any, shape: tuple[int, ...]) -> bool:
+    """Whether the classifier sees the recentered matrices beside W'XW: not if their vectors do not fit into memory."""
+    if not isinstance(classifier, str) or classifier != "auto":
+        return False
+    k = base_size(shape[-1])
+    size = 4 * int(np.prod(shape[:-2])) * k * (k + 1)
+    if size > BASE_BYTES:
+        warnings.warn(
+            f"classifier='auto' sees W'XW alone: log-vectors of all matrices would take {size / 1e9:.3g} GB, more than "
+            f"{BASE_BYTES / 1e9:.3g} GB",
+            UserWarning,
+            stacklevel=5,
+        )
+    return size <= BASE_BYTES
 
 
 def _centered(scores: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -117,3 +118,15 @@ def resolve_manifold(name: Any, metric: Metric) -> Manifold:
             f"Grassmann manifold; use manifold='psd'"
         )
     return MANIFOLDS["full-rank"]
+
+
+def warn_never_formed(who: str, lost: dict[str, bool]) -> None:
+    """Warn of what of the defaults is out of reach because the matrices are never formed."""
+    if any(lost.values()):
+        warnings.warn(
+            f"{who}: the matrices of X are never formed, so {' and '.join(what for what in lost if lost[what])}; the same "
+            f"matrices in memory give another model. Set solver={{'init': 'pca'}} and another classifier, e.g. 'lda', for "
+            f"the same model from both",
+            UserWarning,
+            stacklevel=5,
+        )

@@ -18,13 +18,12 @@ from spdsl.backend import Array, modules
 from spdsl.data import Data, checked_data
 from spdsl.data.labels import check_labels
 from spdsl.data.parameters import check_count, check_flag, check_number
-from spdsl.data.recentering import base_size
 from spdsl.data.weights import with_weight
-from spdsl.estimators.auto_head import AutoHead
+from spdsl.estimators.auto_head import AutoHead, sees_vectors
 from spdsl.estimators.base import Answer, LabelScore, SPDEstimator
 from spdsl.estimators.distances import sqdist_within
 from spdsl.estimators.heads import check_head, fit_head, head_offers
-from spdsl.estimators.options import Options, check_precision, resolve_counts, resolve_manifold
+from spdsl.estimators.options import Options, check_precision, resolve_counts, resolve_manifold, warn_never_formed
 from spdsl.estimators.patterns import Basis, Seen, canonical_basis, class_means
 from spdsl.geometry import Metric, get_metric, metric_for
 from spdsl.learning.learn import Base, Learned, cost_function, differing, learn
@@ -33,7 +32,7 @@ from spdsl.learning.settings import Settings, Width
 from spdsl.learning.solver import STATUSES
 from spdsl.models.checkpoint import Checkpoint, digest_labels, told
 
-BASE_BYTES = 1 << 30  # log-vectors of the training matrices, up to which the automatic classifier sees them
+ALONE = "classifier='auto' sees W'XW alone"
 #: parameters that may change between a fit and the one that resumes its checkpoint
 NOT_THE_FIT = {"max_iter", "tol", "classifier", "device", "callback", "checkpoint", "verbose", "solver"}
 
@@ -156,7 +155,7 @@ class LearnedReduction(TransformerMixin, LabelScore, SPDEstimator):
             random_state=self.random_state,
             solver={"max_iter": max_iter, "tol": self.tol, **options.solver},
             weight=weight,
-            vectors=self._wants_vectors(data.shape),
+            vectors=sees_vectors(self.classifier, data.shape),
             device=self.device,
             callback=self.callback,
             checkpoint=self._checkpoint(data.shape, labels, options, weight),
@@ -237,16 +236,9 @@ class LearnedReduction(TransformerMixin, LabelScore, SPDEstimator):
         name, wanted = type(self).__name__, self.max_iter is None or self.max_iter > 0
         lost = {
             "the search started at init='pca'": settings.recenters and not learned.recentered,
-            "classifier='auto' sees W'XW alone": settings.vectors and learned.base is None,
+            ALONE: settings.vectors and learned.base is None,
         }
-        if any(lost.values()):
-            warnings.warn(
-                f"{name}: the matrices of X are never formed, so {' and '.join(what for what in lost if lost[what])}; the same "
-                f"matrices in memory give another model. Set solver={{'init': 'pca'}} and another classifier, e.g. 'lda', for "
-                f"the same model from both",
-                UserWarning,
-                stacklevel=4,
-            )
+        warn_never_formed(name, lost)
         if wanted and self.n_iter_ == 0 and self.status_ in ("gradient", "precision"):
             warnings.warn(
                 f"{name}: the objective does not change around the start, so nothing was learned; use another init or, if "
@@ -274,7 +266,9 @@ class LearnedReduction(TransformerMixin, LabelScore, SPDEstimator):
             self.classes_, labels = self._check_y(y, data.shape)
             check_head(self.classifier, self.metric_, data.shape[0])
             first, P = differing(data), self._reduce(data)
-            base = Base.of(data) if self._wants_vectors(data.shape) else None
+            wanted = sees_vectors(self.classifier, data.shape)
+            base = Base.of(data) if wanted else None
+            warn_never_formed(type(self).__name__, {ALONE: wanted and base is None})
             self._fit_classifier(P, self.classes_[labels], first, weight, base)
         return self
 
@@ -288,11 +282,6 @@ class LearnedReduction(TransformerMixin, LabelScore, SPDEstimator):
             return
         beta = getattr(self, "beta_", None)
         self.classifier_ = fit_head(self.classifier, P, y, metric=self.metric_, beta=beta, first=first, weight=weight)
-
-    def _wants_vectors(self, shape: tuple[int, ...]) -> bool:
-        """Whether the classifier sees the recentered matrices beside W'XW: not if their vectors do not fit into memory."""
-        size = 4 * int(np.prod(shape[:-2])) * base_size(shape[-1]) * (base_size(shape[-1]) + 1)
-        return isinstance(self.classifier, str) and self.classifier == "auto" and size <= BASE_BYTES
 
     # ------------------------------------------------------------------ what W means
 
