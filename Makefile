@@ -7,7 +7,7 @@ DOCS ?= .venv-docs
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo docs test test-torch test-benchmarks test-browser test-moabb fuzz bench lint format clean
+.PHONY: demo docs test test-torch test-kills test-benchmarks test-browser test-moabb fuzz bench lint format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/spdsl reproduce
@@ -22,6 +22,9 @@ test: $(VENV)/.test
 
 test-torch: $(VENV)/.torch
 	SPDSL_TEST_ARRAYS=numpy,torch $(BIN)/python -m pytest -n 2 --dist loadfile -m arrays
+
+test-kills: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m kills
 
 test-benchmarks: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 -m benchmarks tests/test_benchmarks.py

@@ -259,6 +259,7 @@ def test_a_disk_that_is_full_at_the_end_keeps_the_work(monkeypatch):
     assert "6 results are stored" in spdsl(*run).stdout
 
 
+@pytest.mark.kills
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups of Unix")
 @pytest.mark.parametrize("how", ["Ctrl-C", "kill"])
 def test_an_interrupted_run_ends_with_130_says_so_and_goes_on(how):

@@ -23,7 +23,7 @@ from spdsl.cli.app import app
 from spdsl.evaluation import cells, jobs
 from spdsl.evaluation.store import NAME, MemoryStore, Store
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
+pytestmark = [pytest.mark.kills, pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")]
 X, Y = labeled(60, 6, 3, seed=4)
 GROUPS = np.arange(60) // 10
 

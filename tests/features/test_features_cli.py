@@ -49,6 +49,7 @@ def motion_folder(root: Path, count: int) -> Path:
     return root
 
 
+@pytest.mark.kills
 def test_killed_half_way_and_started_again(tmp_path):
     root = motion_folder(tmp_path / "data", 400)
     whole, broken = tmp_path / "whole.npz", tmp_path / "broken.npz"
@@ -81,6 +82,7 @@ def test_killed_half_way_and_started_again(tmp_path):
     assert not parts.exists()
 
 
+@pytest.mark.kills
 def test_workers_do_not_outlive_a_killed_command(tmp_path):
     root = motion_folder(tmp_path / "data", 300)
     process = subprocess.Popen(
@@ -195,6 +197,7 @@ class _Deadly:
         return np.eye(2)[None], ""
 
 
+@pytest.mark.kills
 def test_a_file_that_crashes_its_worker_is_named_and_the_rest_go_on(tmp_path):
     names = [Path(name) for name in ("a", "b", "deadly", "c", "d")]
     tasks = [(tmp_path, name, tmp_path / f"{name}.npz", _Deadly()) for name in names]

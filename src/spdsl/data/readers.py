@@ -277,6 +277,6 @@ def _header(path: Any) -> tuple[tuple[int, ...], np.dtype, bool, int]:
     return mapped.shape, mapped.dtype, mapped.flags.c_contiguous, mapped.offset
 
 
-def _identity(stat: os.stat_result) -> tuple[int, int, int]:
+def _identity(stat: os.stat_result) -> tuple[int, ...]:
     """What identifies a file and its state, so that changes are noticed."""
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns  # the last cannot be set back
